@@ -92,7 +92,7 @@ def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, repl
     elif request.member_id == UNKNOWN_MEMBER_ID:
         _admit_unknown(groups, group, request, reply)
     elif request.member_id in group.pending and request.group_instance_id is not None:
-        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka fails here
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.invalid_request))  # static members are given no id first
     elif groups.end_pending(group, request.member_id):
         add_member(groups, group, request, request.member_id, reply)
     else:

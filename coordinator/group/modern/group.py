@@ -27,10 +27,10 @@ from protocol.consumer_protocol import NO_GENERATION
 from protocol.coordinator_records.record_schema import GroupKey, MemberKey, RecordSchema
 from protocol.errors import (
     GroupNotEmpty,
+    InvalidRequest,
     KafkaError,
     StaleMemberEpoch,
     UnknownMemberId,
-    UnknownServerError,
     UnsupportedVersion,
 )
 
@@ -268,7 +268,7 @@ class ModernGroup(ABC, Generic[M, A]):
             if member_epoch != member.epoch:
                 raise self.wrong_epoch(member, member_epoch)
         elif member_epoch >= 0:
-            raise UnknownServerError  # as in Kafka, which fails here
+            raise InvalidRequest("A member epoch without a member id.")
 
     def wrong_epoch(self, member: M, epoch: int) -> KafkaError:
         return StaleMemberEpoch(

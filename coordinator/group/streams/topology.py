@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
-from protocol.errors import InvalidRequest, StreamsInvalidTopology, UnknownServerError
+from protocol.errors import InvalidRequest, StreamsInvalidTopology
 
 NameProblem = Callable[[str], str | None]
 """Why no topic of a topology may have this name; None if it may."""
@@ -34,13 +34,13 @@ def named_topics(topology: StreamsGroupTopologyValue) -> Iterable[str]:
 
 
 def check_topology(topology: StreamsGroupTopologyValue) -> None:
-    """Raises InvalidRequest, StreamsInvalidTopology, and UnknownServerError where Kafka fails."""
+    """Raises InvalidRequest and StreamsInvalidTopology."""
     subtopologies = topology.subtopologies
     if any(each.source_topic_regexes for each in subtopologies):
         raise InvalidRequest("Regular expressions for source topics are not supported yet.")
     twice = [name for name, count in Counter(each.subtopology_id for each in subtopologies).items() if count > 1]
     if twice or topology.epoch < 0:
-        raise UnknownServerError
+        raise InvalidRequest("The topology names a subtopology twice, or has a negative epoch.")
     for each in subtopologies:
         _check_subtopology(each)
     sinks = {name for each in subtopologies for name in each.repartition_sinks}
@@ -73,7 +73,7 @@ def _check_subtopology(each: Subtopology) -> None:
             _within(group.source_topics, len(each.source_topics))
             and _within(group.repartition_source_topics, len(each.repartition_sources))
         ):
-            raise UnknownServerError
+            raise InvalidRequest(f"A copartition group of {each.subtopology_id} names topics that it does not have.")
 
 
 def _within(indexes: Iterable[int], count: int) -> bool:
