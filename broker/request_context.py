@@ -25,13 +25,14 @@ from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.permissions import ALL
+from broker.security.permissions import ALL, UNKNOWN
 from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_KEY
+from protocol.errors import UnsupportedVersion
 from timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ class RequestContext:
             image = self._image = self.cluster.cache.image
         return image
 
+    def require(self, feature: str, protocol: str | None = None) -> None:
+        """Raises UnsupportedVersion unless the cluster has the feature, and this node offers the groups' protocol."""
+        is_offered = protocol is None or protocol in self.local.config.list_("group.coordinator.rebalance.protocols")
+        if not is_offered or not self.image.features.get(feature, 0):
+            raise UnsupportedVersion
+
     def allows(
         self, operation: AclOperation, resource_type: ResourceType, name: str, *, log_denied: bool = True
     ) -> bool:
@@ -136,8 +143,10 @@ class RequestContext:
         permissions = self.permissions
         return permissions is None or permissions.allows(operation, resource_type, name, log_denied=log_denied)
 
-    def operations(self, resource_type: ResourceType, name: str) -> int:
-        """All that the client may do to a resource, as a bit field (KIP-430)."""
+    def operations(self, resource_type: ResourceType, name: str, *, asked: bool = True) -> int:
+        """All that the client may do to a resource, as a bit field (KIP-430), if it asked for that."""
+        if not asked:
+            return UNKNOWN
         return ALL[resource_type] if self.permissions is None else self.permissions.operations(resource_type, name)
 
     def note_appended(self) -> None:

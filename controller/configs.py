@@ -21,7 +21,6 @@ from protocol.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
-    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from protocol.metadata.topics import ClearElrRecord, ConfigRecord
@@ -58,7 +57,7 @@ class ResourceChange:
     incremental: bool
 
 
-class UnknownOperationError(UnknownServerError):
+class UnknownOperationError(InvalidRequest):
     """An operation that does not exist. As in Kafka, all resources of the request fail with it."""
 
 

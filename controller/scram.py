@@ -19,7 +19,6 @@ from protocol.errors import (
     KafkaError,
     ResourceNotFound,
     UnacceptableCredential,
-    UnknownServerError,
     UnsupportedSaslMechanism,
 )
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -75,7 +74,7 @@ Alteration = ScramDeletion | ScramUpsertion
 def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[list[tuple[str, KafkaError | None]]]:
     """The outcome of each user's alteration; a user with two of them gets none.
 
-    Raises PolicyViolation for too many (Kafka fails with UNKNOWN_SERVER_ERROR).
+    Raises PolicyViolation for too many.
     """
     times = Counter(each.user for each in alterations)
     outcome: dict[str, KafkaError | None] = {}
@@ -85,7 +84,7 @@ def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[
         if error is None and times[each.user] > 1:
             error = DuplicateResource("A user credential cannot be altered twice in the same request")
         if error is None and isinstance(each, ScramUpsertion) and not each.salted_password:
-            error = UnknownServerError()  # Kafka's code: its cryptography takes no empty key
+            error = UnacceptableCredential("Password must not be empty")
         outcome.setdefault(each.user, error)
         if error is None:
             records.append(_record(each))

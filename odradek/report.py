@@ -265,7 +265,7 @@ class Finding:
     severity: str
     rule: str
     text: str
-    advice: str
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{SIGNS[self.severity]} {self.text}{f'{chr(10)}   -> {self.advice}' if self.advice else ''}"

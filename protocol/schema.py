@@ -17,6 +17,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from .compiled import execute
 from .primitives import MAX_INT, MOST_ELEMENTS
 
 Entity: TypeAlias = Any
@@ -242,7 +243,7 @@ def maker(cls: type[T]) -> type[T]:
             parameters.append(f"{field.name}=default_{field.name}")
         lines.append(f"    made.{field.name} = {field.name}\n")
     source = f"def make(*, {', '.join(parameters)}):\n    made = new()\n{''.join(lines)}"
-    exec(f"{source}    made.__class__ = cls\n    return made\n", names)  # made of the names of kio's fields alone
+    execute(f"{source}    made.__class__ = cls\n    return made\n", names)
     made: type[T] = names["make"]
     return made
 

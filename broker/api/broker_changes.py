@@ -24,7 +24,7 @@ from broker.config.listeners import Listener, parse_listeners
 from broker.logging import LEVELS, ROOT, logger_levels, set_level, unset_level
 from controller.configs import AlterOp, ConfigChange, ResourceChange, apply_changes, known_operation
 from metadata.configs import ResourceType
-from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 
 _WITHOUT_A_DEFINITION = "process.roles"
 """Kafka's broker finds no definition for it when it appends to a value."""
@@ -182,7 +182,7 @@ def _require_list(change: ConfigChange) -> None:
         return
     definition = KNOWN_CONFIGS.get(change.name)
     if definition is None or change.name == _WITHOUT_A_DEFINITION:
-        raise UnknownServerError
+        raise InvalidRequest(f"{change.name} is no config with a list of values.")
     if definition.type is not ConfigType.LIST:
         word = AlterOp(change.operation).name.lower()
         raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")

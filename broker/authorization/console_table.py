@@ -1,7 +1,7 @@
 """The rights that each page and action of the console needs: those of the APIs that show or do the same.
 
 No operation is named here: those of a right are in the row of its API (`table.py`). A page without a line here is not
-served, and what its line does not name, its code cannot ask about (`broker.console.rights`).
+served, and what its line does not name, its code cannot ask about (`broker.console.ask`).
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ class FaultSpec:
 
 SELECTORS = ("topic", "partition", "group", "transactional_id")
 ACTIONS = ("error", "delay", "drop", "disconnect", "observe", "then")
+TAKEN_AS_GIVEN = (*SELECTORS, "version", "client_id", "listener", "disconnect", "observe", "skip", "count")
 
 Given = Mapping[str, Any]
 """The values by name, of the right types; one that was not given is absent."""
@@ -125,22 +126,12 @@ def fault_spec(given: Given, listeners: Collection[str]) -> FaultSpec:
     return FaultSpec(
         apis=_apis(given, phase),
         any_api="api" not in given,
-        version=given.get("version"),
-        topic=given.get("topic"),
-        partition=given.get("partition"),
-        group=given.get("group"),
-        transactional_id=given.get("transactional_id"),
-        client_id=given.get("client_id"),
-        listener=given.get("listener"),
         error=error,
         delay_ms=given.get("delay", 0) * 1000,
         drop=drop,
-        disconnect=given.get("disconnect", False),
-        observe=given.get("observe", False),
         then=then,
         phase=phase,
-        skip=given.get("skip", 0),
-        count=given.get("count"),
+        **{name: given[name] for name in TAKEN_AS_GIVEN if name in given},
     )
 
 

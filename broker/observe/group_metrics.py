@@ -14,11 +14,10 @@ from broker.observe.metrics import Labelled, Metrics, bounded
 from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupCounts
+from coordinator.group.classic.group import GroupState
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupCounts, GroupType
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.streams.group import StreamsGroup

@@ -16,7 +16,6 @@ from protocol.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
-    UnknownServerError,
 )
 from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOffset
 
@@ -205,12 +204,9 @@ class RecordsRead(ABC):
             fetch.offset, fetch.idle_at = end_offset, bounds
             fetch.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
             return None
-        max_bytes = min(target.max_bytes, self._left)
+        max_bytes = max(min(target.max_bytes, self._left), 0)
         at_once = READ_AT_ONCE - self._read_bytes
-        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
-        if max_bytes < 0 and plan.segment is not None:
-            raise UnknownServerError  # as Kafka's segments do, where there is something to read
-        return plan
+        return partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
 
     def _is_elsewhere(self, fetch: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""

@@ -14,34 +14,32 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion, KafkaError
 
-from odradek.cli import explain_rules as rules
+from odradek import explain_rules as rules
 from odradek.cli import transactions
 from odradek.cli.connection import TargetCluster
-from odradek.cli.explain_rules import Key, SeenPartition
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, print_explanation
+from odradek.explain_rules import Key, SeenPartition
 from odradek.report import Explanation, Finding
-
-SEVERITIES = ("problem", "warning", "info")
 
 
 def explain(cluster: TargetCluster, out: Output, kind: str, name: str) -> None:
     """Print why nothing is read of a group, topic or transaction. Raises Exit with status 1 if there is a problem."""
     groups = listed(cluster, out) if kind == "group" else {}
-    findings, why_not = _findings_of_broker(cluster, kind, name, is_group=name in groups)
+    findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
     if findings is None:
         if kind == "group":
             seen = _group(cluster, name, groups)
         else:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
-        findings = sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+        findings = rules.in_order(found)
     print_explanation(out, Explanation.of(kind, name, findings))
 
 
-def _findings_of_broker(
+def _told_by_broker(
     cluster: TargetCluster, kind: str, name: str, *, is_group: bool
 ) -> tuple[list[Finding] | None, str]:
     """Return what a broker of ours finds; None, and why there is only what a client can know.
@@ -62,7 +60,7 @@ def _findings_of_broker(
 
 def _group(cluster: TargetCluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     if name not in known:
-        return rules.of_group(rules.SeenGroup(name, "", "", {}, {}, {}, [*known]))
+        return rules.ask(rules.GROUP_RULES, rules.SeenGroup(name, "", "", {}, {}, {}, [*known]))
     kind = kind_of(known[name])
     rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
@@ -74,30 +72,31 @@ def _group(cluster: TargetCluster, name: str, known: Mapping[str, Mapping[str, A
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
     partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
     state = known[name].get("group_state") or "Unknown"
-    return rules.of_group(rules.SeenGroup(name, kind, state, members, committed, partitions))
+    return rules.ask(rules.GROUP_RULES, rules.SeenGroup(name, kind, state, members, committed, partitions))
 
 
 def _topic(cluster: TargetCluster, name: str) -> Iterable[Finding]:
     existing = cluster.admin().list_topics(timeout=cluster.timeout).topics
     partitions = [*_partitions(cluster, [name]).values()]
     least = _least_in_sync(cluster, name) if partitions else None
-    return rules.of_topic(rules.SeenTopic(name, partitions, least, [*existing]))
+    return rules.ask(rules.TOPIC_RULES, rules.SeenTopic(name, partitions, least, [*existing]))
 
 
 def _transaction(cluster: TargetCluster, out: Output, name: str) -> Iterable[Finding]:
     existing = [entry.transactional_id for entry in transactions.listed(cluster, out)]
     if name not in existing:
-        return rules.of_transaction(rules.SeenTransaction(name, "", existing=existing))
+        return rules.ask(rules.TRANSACTION_RULES, rules.SeenTransaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
         found = admin.describe_transactions([name])[name]
-    return rules.of_transaction(
+    return rules.ask(
+        rules.TRANSACTION_RULES,
         rules.SeenTransaction(
             name,
             found.state.value,
             max(time.time() - found.transaction_start_time_ms / 1000, 0),
             found.transaction_timeout_ms / 1000,
             [f"{place.topic}-{place.partition}" for place in found.topic_partitions],
-        )
+        ),
     )
 
 
@@ -120,7 +119,7 @@ def _partitions(cluster: TargetCluster, topics: Collection[str]) -> dict[Key, Se
         if topic in metadata and metadata[topic].error is None
         for partition in metadata[topic].partitions.values()
     }
-    led = [key for key, state in known.items() if state.leader >= 0]
+    led = [key for key, one in known.items() if one.leader >= 0]
     start = _offsets(cluster, led, OffsetSpec.earliest())
     end = _offsets(cluster, led, OffsetSpec.latest())
     stable = _offsets(cluster, led, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
@@ -128,15 +127,15 @@ def _partitions(cluster: TargetCluster, topics: Collection[str]) -> dict[Key, Se
     return {
         key: SeenPartition(
             *key,
-            state.leader if state.leader >= 0 else None,
-            state.replicas,
-            state.isrs,
+            one.leader if one.leader >= 0 else None,
+            one.replicas,
+            one.isrs,
             start.get(key),
             stable.get(key),
             end.get(key),
             holders.get(key, ""),
         )
-        for key, state in sorted(known.items())
+        for key, one in sorted(known.items())
     }
 
 
@@ -147,9 +146,9 @@ def _offsets(cluster: TargetCluster, keys: Iterable[Key], spec: Any, isolation: 
         return {}
     more = {} if isolation is None else {"isolation_level": isolation}
     found = {}
-    for partition, future in cluster.admin().list_offsets(wanted, **more).items():
+    for one, future in cluster.admin().list_offsets(wanted, **more).items():
         try:
-            found[partition.topic, partition.partition] = future.result().offset
+            found[one.topic, one.partition] = future.result().offset
         except KafkaException:  # the offsets of that one are not told
             continue
     return found
@@ -163,9 +162,7 @@ def _holders(cluster: TargetCluster, keys: Iterable[Key]) -> dict[Key, str]:
     with cluster.python_admin() as admin:
         try:
             names = {
-                transaction.producer_id: transaction.transactional_id
-                for each in admin.list_transactions().values()
-                for transaction in each
+                one.producer_id: one.transactional_id for each in admin.list_transactions().values() for one in each
             }
             found = admin.describe_producers(wanted)
         except KafkaError:  # older brokers, or no right

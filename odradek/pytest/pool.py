@@ -48,11 +48,12 @@ class Pool:
     """All running brokers that fixtures started. `close_all` ends them.
 
     `options` of brokers and clusters are the parameters of `Broker` and `Cluster`; `start_timeout` is that of those
-    whose fixtures have none.
+    whose fixtures have none, and `warm` is that of all.
     """
 
-    def __init__(self, start_timeout: float | None = None) -> None:
-        self._defaults: dict[str, Any] = {} if start_timeout is None else {"start_timeout": start_timeout}
+    def __init__(self, start_timeout: float | None = None, *, warm: bool = True) -> None:
+        self._defaults: dict[str, Any] = {"warm": warm}
+        self._defaults |= {} if start_timeout is None else {"start_timeout": start_timeout}
         self._brokers: list[SharedBroker] = []
         self._clusters: list[SharedCluster] = []
         self._kept: dict[str, SharedBroker] = {}
@@ -160,7 +161,8 @@ POOL = pytest.StashKey[Pool]()
 def pool_of(config: pytest.Config) -> Pool:
     """The brokers of this test run."""
     if POOL not in config.stash:
-        config.stash[POOL] = Pool(Options.of(config).start_timeout)
+        options = Options.of(config)
+        config.stash[POOL] = Pool(options.start_timeout, warm=not options.cold)
     return config.stash[POOL]
 
 

@@ -23,11 +23,11 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.transactions import forget
+from broker.testkit.inspection import own_transactions
 from broker.testkit.inspection.groups import list_groups
-from broker.testkit.inspection.transactions import list_transactions
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -43,10 +43,16 @@ from storage.state.exchange import FolderExchange
 from storage.state.manifest import FILE_NAME, SnapshotError, StateManifest, describe, read, require_apart, usable
 from timing.adjustable_clock import AdjustableClock
 
+ENDPOINTS = Endpoints()
+
+PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute path where the broker runs")
+
+
 TIMEOUT = timedelta(seconds=30)
 KINDS = ("topics", "groups", "transactional_ids")
 
 
+@ENDPOINTS("GET /mark", "A mark: the topics, groups and transactional ids that there are now.")
 async def _mark(node: Node, _values: Values) -> dict[str, Any]:
     topics = [str(topic.id) for topic in node.cluster.cache.image.topics if not is_internal(topic.name)]
     return {"mark": {"topics": topics, "groups": await _groups(node), "transactional_ids": await _ids(node)}}
@@ -59,9 +65,19 @@ async def _groups(node: Node) -> list[str]:
 
 async def _ids(node: Node) -> list[str]:
     await node.coordinators.transactions.runtime.loaded()
-    return [transaction.transactional_id for transaction in await list_transactions(node.coordinators.transactions)]
+    return [transaction.transactional_id for transaction in await own_transactions(node.coordinators.transactions)]
 
 
+@ENDPOINTS(
+    "POST /reset",
+    "Delete what is not in the mark, whoever still uses it; remove faults, end histories, and reset the clock.",
+    Parameter(
+        "mark",
+        Kind.OBJECT,
+        "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
+        "missing, nothing stays.",
+    ),
+)
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
     """Transactions first, as their end is written to the topics, and commits offsets of groups."""
     kept = _kept(values.get("mark", {}))
@@ -114,30 +130,10 @@ async def _delete_topics(node: Node, kept: frozenset[str]) -> list[str]:
     return sorted(name for topic_id, name in made.items() if topic_id in deleted)
 
 
-RESET_ENDPOINTS = (
-    Endpoint("GET", "/mark", "A mark: the topics, groups and transactional ids that there are now.", _mark),
-    Endpoint(
-        "POST",
-        "/reset",
-        "Delete what is not in the mark, whoever still uses it; remove faults, end histories, and reset the clock.",
-        _reset,
-        (
-            Parameter(
-                "mark",
-                Kind.OBJECT,
-                "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
-                "missing, nothing stays.",
-            ),
-        ),
-    ),
-)
-
-
 logger = structlog.get_logger(__name__)
 
-PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute path where the broker runs")
 
-
+@ENDPOINTS("POST /snapshots", "Take a snapshot of the whole state, in a new folder.", PATH)
 async def _take(node: Node, values: Values) -> dict[str, Any]:
     return await take(node, values.get("path"))
 
@@ -232,6 +228,11 @@ def _move(fs: FileSystem, captured: FolderCapture, target: str) -> None:
         remove_folder(fs, captured.staging)
 
 
+@ENDPOINTS(
+    "POST /snapshots/restore",
+    "Go back to a snapshot; clients stay connected.",
+    Parameter("path", Kind.STRING, PATH.doc, required=True),
+)
 async def _restore(node: Node, values: Values) -> dict[str, Any]:
     """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error.
 
@@ -290,6 +291,7 @@ def _usable(node: Node, path: str, roots: Sequence[str]) -> StateManifest:
         raise ControlError(str(error), parameter="path") from error
 
 
+@ENDPOINTS("DELETE /snapshots", "Remove a snapshot.", Parameter("path", Kind.STRING, PATH.doc, required=True))
 async def _delete(node: Node, values: Values) -> None:
     """Remove a snapshot; nothing else is removed."""
     fs, path = node.base.seams.fs, values["path"]
@@ -320,22 +322,3 @@ def _remove_if_there(fs: FileSystem, path: str) -> None:
 
 def _described(path: str, manifest: StateManifest) -> dict[str, Any]:
     return {"path": path, "bytes": manifest.size, "taken_ms": manifest.taken_ms, "cluster_id": manifest.cluster_id}
-
-
-SNAPSHOT_ENDPOINTS = (
-    Endpoint("POST", "/snapshots", "Take a snapshot of the whole state, in a new folder.", _take, (PATH,)),
-    Endpoint(
-        "POST",
-        "/snapshots/restore",
-        "Go back to a snapshot; clients stay connected.",
-        _restore,
-        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
-    ),
-    Endpoint(
-        "DELETE",
-        "/snapshots",
-        "Remove a snapshot.",
-        _delete,
-        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
-    ),
-)

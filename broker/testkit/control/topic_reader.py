@@ -221,15 +221,30 @@ class TopicReader:
 
     async def wait(self) -> None:
         """Return when there may be more to read. It waits for ever."""
+        changed = asyncio.Event()
+        end = self.listen(changed.set)
+        try:
+            await changed.wait()
+        finally:
+            end()
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` once, when there may be more to read; return the function that ends this."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = [self._waiting(self._partition(index), offset) for index, offset in self.positions.items()]
         operation = DelayedFetch(waiting, TXN_COMMITTED if self._committed else HIGH_WATERMARK, 1, ready)
         keys = [fetch.partition.key for fetch in waiting]
-        self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
-        try:
-            await ready
-        finally:
+
+        def is_ready(_: asyncio.Future[None]) -> None:
+            changed()
+
+        def end() -> None:
+            ready.remove_done_callback(is_ready)
             operation.force_complete()
+
+        ready.add_done_callback(is_ready)
+        self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
+        return end
 
     def _waiting(self, partition: Partition, offset: int) -> PartitionFetch:
         start, end = self._bounds(partition)

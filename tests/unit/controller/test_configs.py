@@ -20,7 +20,7 @@ from controller.decision import Decision
 from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
-from protocol.errors import InvalidConfiguration, KafkaError, UnknownServerError
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 from protocol.metadata.topics import ClearElrRecord, FeatureLevelRecord
 from tests.unit.controller.images import after, around, broker, config, image_of, partition, topic
 
@@ -120,7 +120,7 @@ def test_only_lists_have_parts(operation: AlterOp) -> None:
 
 @pytest.mark.parametrize("operation", [-1, 4])
 def test_operations_that_there_are_not(operation: int) -> None:
-    with pytest.raises(UnknownServerError):
+    with pytest.raises(InvalidRequest):
         applied({}, ("retention.ms", DELETE, None), ("retention.ms", operation, "1"))
 
 
@@ -185,7 +185,7 @@ def test_an_operation_that_does_not_exist_fails_the_whole_request() -> None:
         change(METRICS, "m", ("interval.ms", 9, "1")),
         change(TOPIC, "no", ("retention.ms", SET, "6")),
     )
-    assert codes(decision) == ["unknown_server_error"] * 3
+    assert codes(decision) == ["invalid_request"] * 3
     assert not decision.records
 
 

@@ -14,7 +14,6 @@ from protocol.errors import (
     KafkaError,
     ResourceNotFound,
     UnacceptableCredential,
-    UnknownServerError,
     UnsupportedSaslMechanism,
 )
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -87,7 +86,7 @@ def test_one_users_refusal_leaves_the_others() -> None:
         (ScramDeletion("u", SHA_512), ResourceNotFound),
         (upsertion("u", iterations=4095), UnacceptableCredential),
         (upsertion("u", iterations=16385), UnacceptableCredential),
-        (ScramUpsertion("u", SHA_256, 4096, SALT, b""), UnknownServerError),
+        (ScramUpsertion("u", SHA_256, 4096, SALT, b""), UnacceptableCredential),
     ],
 )
 def test_what_is_refused(alteration: Alteration, error: type[KafkaError]) -> None:

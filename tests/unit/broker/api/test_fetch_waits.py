@@ -14,6 +14,7 @@ from broker.logging import Tracebacks
 from broker.replication.bounds import Bounds
 from broker.replication.log_maintenance import delete_records
 from broker.replication.partition import Partition
+from protocol.errors import UnknownServerError
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -94,9 +95,16 @@ async def test_after_a_wait_an_idle_partition_is_told_as_it_is_then(rig: Rig) ->
     assert told == [(1, 1, False), (0, 1, True), (0, 0, False)]
 
 
-async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(rig: Rig) -> None:
+async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise UnknownServerError
+
     await append(rig, "t", b"a")
-    client = await poll(rig, ("t", 0, 0), partition_max_bytes=-1)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(rig.node.replicas.find("t", 0)), "plan_read", fails)
+        client = await poll(rig, ("t", 0, 0))
     (reply,) = client.replies()
     assert partitions(reply)[0].error_code.name == "unknown_server_error"
     client = await poll(rig, ("t", 0, 7))

@@ -7,6 +7,11 @@ import gc
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
+from broker.replication.batch_checks import distinct
+from protocol.errors import InvalidRequest
+from protocol.produce_fetch.produce_messages import ProduceRequest
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
@@ -191,3 +196,16 @@ async def test_refused_requests_are_kept_by_nothing() -> None:
     assert held[0] == held[-1]
     workers.run_all()
     await rig.stop()
+
+
+def test_a_partition_that_is_named_twice_is_refused() -> None:
+    a, b = memoryview(b"a"), memoryview(b"b")
+
+    def named(*topics: tuple[str, list[tuple[int, Any]]]) -> Any:
+        return distinct(ProduceRequest(None, -1, 0, [*topics]))
+
+    assert named(("t", [(0, a), (1, b)])) == [("t", [(0, a), (1, b)])]
+    assert named(("t", [(0, a)]), ("u", []), ("t", [(1, b)])) == [("t", [(0, a), (1, b)])]
+    for topics in ([("t", [(0, a), (0, b)])], [("t", [(0, a)]), ("u", [(0, a)]), ("t", [(0, b)])]):
+        with pytest.raises(InvalidRequest, match="Partition 0 of topic t is named twice"):
+            named(*topics)

@@ -15,9 +15,9 @@ from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRight, PageRights
 from broker.console.actions import ACTIONS
+from broker.console.app import PAGES
+from broker.console.ask import Rights
 from broker.console.history import History
-from broker.console.pages import PAGES
-from broker.console.rights import Rights
 from broker.network.request import USER, Principal
 from broker.testkit.control.faults import faults_of
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType

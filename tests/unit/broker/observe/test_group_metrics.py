@@ -6,7 +6,7 @@ from broker.logging import Tracebacks
 from broker.observe.collector import MetricsReader
 from broker.observe.group_metrics import OFFSETS_A_STEP
 from broker.replication.partition import Partition
-from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
+from coordinator.group.classic.members import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, consumer_group_heartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch

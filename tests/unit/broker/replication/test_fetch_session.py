@@ -23,7 +23,6 @@ from broker.replication.fetch_session import (
     Target,
 )
 from protocol import uuids
-from protocol.errors import UnknownServerError
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from tests.doubles.clock import ManualClock
 
@@ -183,48 +182,24 @@ def test_a_full_fetch_with_an_id_closes_that_session_first() -> None:
 ZERO_ID = Target((uuids.ZERO, 0), None, 0, 1 << 20, -1, -1)
 UNKNOWN_ID = Target((UUID(int=1), 0), None, 0, 1 << 20, -1, -1)
 KNOWN_ID = Target((UUID(int=2), 0), "a", 0, 1 << 20, -1, -1)
-UNKNOWN_PARTITION = Target((UUID(int=2), 9), "a", 0, 1 << 20, -1, -1)
 
 
-@pytest.mark.parametrize("session_id", [2**31 - 1, 2_147_483_640, -268_435_455, -(2**31)])
-@pytest.mark.parametrize("epoch", [FINAL_EPOCH, INITIAL_EPOCH, 1, -2])
-def test_kafka_fails_on_ids_that_no_part_of_its_cache_has(session_id: int, epoch: int) -> None:
-    with pytest.raises(UnknownServerError):
-        Cache().sessions.context(session_id, epoch, [], [], False)
+@pytest.mark.parametrize("session_id", [2**31 - 1, 2_147_483_639, -1, -(2**31)])
+def test_ids_of_no_session_are_unknown(session_id: int) -> None:
+    for epoch, error in ((1, ErrorCode.fetch_session_id_not_found), (FINAL_EPOCH, ErrorCode.none)):
+        assert Cache().sessions.context(session_id, epoch, [], [], False).respond([])[0] == error
 
 
-@pytest.mark.parametrize("session_id", [2_147_483_639, -268_435_454, -1])
-def test_other_ids_are_merely_unknown(session_id: int) -> None:
-    context = Cache().sessions.context(session_id, 1, [], [], False)
-    assert context.respond([])[0] == ErrorCode.fetch_session_id_not_found
-
-
-def test_the_zero_topic_id_fails_what_makes_or_changes_a_session_as_in_kafka() -> None:
+def test_the_zero_topic_id_is_like_any_that_is_unknown() -> None:
     sessions = Cache().sessions
-    with pytest.raises(UnknownServerError):
-        sessions.context(0, INITIAL_EPOCH, [ZERO_ID], [], True)
-    _, session_id, _ = sessions.context(0, INITIAL_EPOCH, [KNOWN_ID], [], True).respond([(KNOWN_ID, answer())])
-    with pytest.raises(UnknownServerError):
-        sessions.context(session_id, 1, [ZERO_ID], [], True)
-    with pytest.raises(UnknownServerError):
-        sessions.context(session_id, 1, [], [ZERO_ID.key], True)
-    assert sessions.context(session_id, 1, [UNKNOWN_ID], [], True).respond([])[0] == ErrorCode.none
+    both = [(KNOWN_ID, answer()), (ZERO_ID, answer(error_code=int(ErrorCode.unknown_topic_id)))]
+    assert sessions.context(0, FINAL_EPOCH, [KNOWN_ID, ZERO_ID], [], True).respond(both) == (ErrorCode.none, 0, both)
+    _, session_id, _ = sessions.context(0, INITIAL_EPOCH, [KNOWN_ID, ZERO_ID], [], True).respond(both)
+    assert sessions.partitions_of(session_id) == [KNOWN_ID.key, ZERO_ID.key]
+    assert sessions.context(session_id, 1, [UNKNOWN_ID], [ZERO_ID.key], True).respond([])[0] == ErrorCode.none
+    assert sessions.partitions_of(session_id) == [KNOWN_ID.key, UNKNOWN_ID.key]
     emptied = sessions.context(session_id, 2, [], [KNOWN_ID.key, UNKNOWN_ID.key, ZERO_ID.key], True)
     assert emptied.respond([]) == (ErrorCode.none, 0, [])
-
-
-def test_the_zero_topic_id_outside_a_session_fails_what_another_partition_follows() -> None:
-    context = Cache().sessions.context(0, FINAL_EPOCH, [], [], True)
-    for before in (UNKNOWN_ID, KNOWN_ID):
-        assert context.respond([(before, answer()), (ZERO_ID, answer())])[0] == ErrorCode.none
-    for after in (UNKNOWN_ID, ZERO_ID):
-        with pytest.raises(UnknownServerError):
-            context.respond([(ZERO_ID, answer()), (after, answer())])
-    for last in ((UNKNOWN_PARTITION,), (UNKNOWN_ID, UNKNOWN_PARTITION), (UNKNOWN_PARTITION, UNKNOWN_PARTITION)):
-        unknown = [(target, answer(error_code=int(ErrorCode.unknown_topic_or_partition))) for target in last]
-        with pytest.raises(UnknownServerError):
-            context.respond([(KNOWN_ID, answer()), (ZERO_ID, answer()), *unknown])
-        assert context.respond([(KNOWN_ID, answer()), *unknown])[0] == ErrorCode.none
 
 
 def test_a_session_that_grows_without_an_end_is_over_and_its_client_begins_anew(

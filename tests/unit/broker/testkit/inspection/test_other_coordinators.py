@@ -10,9 +10,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.peers.leaders import PATIENCE_MS
-from broker.testkit.inspection import cluster, remote_groups
+from broker.testkit import inspection as cluster
+from broker.testkit import inspection as remote_transactions
 from broker.testkit.inspection import groups as groups_here
-from broker.testkit.inspection import transactions as remote_transactions
+from broker.testkit.inspection import remote_groups
 from broker.testkit.inspection.groups import GroupSummary
 from protocol.errors import CoordinatorLoadInProgress, KafkaError
 from tests.doubles.clock import ManualClock, settle

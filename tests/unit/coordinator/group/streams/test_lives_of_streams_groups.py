@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.group_port import OwnedPartition
+from coordinator.group.kinds import OwnedPartition
 from coordinator.group.share.heartbeat import share_group_heartbeat
 from coordinator.group.streams.group import StreamsGroup
 from protocol.coordinator_records.streams_group_records import Endpoint

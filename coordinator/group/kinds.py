@@ -1,6 +1,7 @@
-"""What the shards of a node's group coordinator have in common: settings, with Kafka's defaults, and counts.
+"""The kinds of groups, the settings of each, with Kafka's defaults, and what is counted of them.
 
-All times are in milliseconds. The monitoring reads the counts.
+All times are in milliseconds. What the shards of a node have in common is here; the monitoring reads the counts. A
+group exists from its first record, its first member, or its first committed offset, until its tombstone is replayed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
+from uuid import UUID
+
+
+class GroupType(Enum):
+    """Which protocol the group speaks; the value is the name on the wire (Kafka's Group.GroupType)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+class OwnedPartition(NamedTuple):
+    """A partition whose offset is to be committed; the topic id is None where it is not known."""
+
+    topic: str
+    topic_id: UUID | None
+    partition: int
+
 
 CONSUMER_ASSIGNORS = ("uniform", "range")
 """The names that members may ask for; the first is the default (`group.consumer.assignors`)."""

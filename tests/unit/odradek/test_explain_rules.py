@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from odradek.cli.explain_rules import (
+from odradek.explain_rules import (
+    GROUP_RULES,
+    TOPIC_RULES,
+    TRANSACTION_RULES,
     SeenGroup,
     SeenPartition,
     SeenTopic,
     SeenTransaction,
-    of_group,
-    of_topic,
-    of_transaction,
+    ask,
 )
 from odradek.report import Explanation, Finding
 
@@ -44,17 +45,17 @@ def found(findings: Iterable[Finding]) -> Mapping[str, Finding]:
 
 def test_a_group_that_is_not_there_has_a_near_name() -> None:
     missing = SeenGroup("reader", "", "", {}, {}, {}, ["readers", "x"])
-    one = found(of_group(missing))["group_does_not_exist"]
+    one = found(ask(GROUP_RULES, missing))["group_does_not_exist"]
     assert (one.severity, "Did you mean readers?" in one.advice) == ("problem", True)
 
 
 def test_a_group_that_has_read_everything() -> None:
-    assert [*found(of_group(group(partition())))] == ["nothing_new"]
+    assert [*found(ask(GROUP_RULES, group(partition())))] == ["nothing_new"]
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "PREPARING_REBALANCE", "CompletingRebalance", "Reconciling"])
 def test_a_group_that_rebalances(state: str) -> None:
-    assert found(of_group(group(partition(), state=state)))["is_rebalancing"].severity == "problem"
+    assert found(ask(GROUP_RULES, group(partition(), state=state)))["is_rebalancing"].severity == "problem"
 
 
 @pytest.mark.parametrize(
@@ -73,15 +74,15 @@ def test_a_group_that_rebalances(state: str) -> None:
     ],
 )
 def test_what_keeps_a_group_from_reading(it: SeenGroup, rule: str, words: str) -> None:
-    rules = found(of_group(it))
+    rules = found(ask(GROUP_RULES, it))
     assert words in rules[rule].text
     assert rules[rule].advice
-    assert rule not in found(of_group(group(partition())))
+    assert rule not in found(ask(GROUP_RULES, group(partition())))
 
 
 def test_the_offsets_of_a_share_group_are_not_committed_ones() -> None:
     share = group(partition(), kind="share", committed={}, members={"m": [KEY], "n": [KEY]})
-    assert not found(of_group(share))
+    assert not found(ask(GROUP_RULES, share))
 
 
 @pytest.mark.parametrize(
@@ -97,15 +98,15 @@ def test_the_offsets_of_a_share_group_are_not_committed_ones() -> None:
     ],
 )
 def test_what_keeps_a_topic_from_being_read_or_written(it: SeenTopic, rule: str, words: str) -> None:
-    rules = found(of_topic(it))
+    rules = found(ask(TOPIC_RULES, it))
     assert words in rules[rule].text
     assert rules[rule].advice
-    assert [*found(of_topic(SeenTopic("t", [partition()], 1)))] == ["has_records"]
+    assert [*found(ask(TOPIC_RULES, SeenTopic("t", [partition()], 1)))] == ["has_records"]
 
 
 def test_a_partition_without_a_leader_is_not_also_short_of_replicas() -> None:
     offline = SeenTopic("t", [partition(leader=None, isr=[], start=None, stable=None, end=None)], 2)
-    assert [*found(of_topic(offline))] == ["partition_is_offline"]
+    assert [*found(ask(TOPIC_RULES, offline))] == ["partition_is_offline"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_a_partition_without_a_leader_is_not_also_short_of_replicas() -> None:
     ],
 )
 def test_transactions(it: SeenTransaction, rule: str, words: str) -> None:
-    assert words in found(of_transaction(it))[rule].text
+    assert words in found(ask(TRANSACTION_RULES, it))[rule].text
 
 
 def test_both_ways_print_the_same() -> None:
