@@ -37,6 +37,6 @@ def near(name: str, known: Iterable[str], *, closeness: float = 0.6) -> list[str
         """A first look, which costs next to nothing."""
         return other[:2] == name[:2], -abs(len(name) - len(other))
 
-    fitting = nlargest(MOST_LOOKED_AT, (one for one in known if len(one) <= LONGEST), nearness)
+    fitting = nlargest(MOST_LOOKED_AT, (candidate for candidate in known if len(candidate) <= LONGEST), nearness)
     chosen = nlargest(MOST_COMPARED, fitting, likeness)
     return difflib.get_close_matches(name, chosen, n=1, cutoff=closeness)

@@ -1,4 +1,4 @@
-"""What an operator asks a broker through Kafka's listeners: why nothing is read, and a backup.
+"""An operator's questions to a broker through Kafka's listeners: why nothing is read, and a backup.
 
 They are requests of our own (`protocol.api.table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
 ACLs (ALTER on the cluster), limits. What answers them is imported when it is first asked.

@@ -27,7 +27,7 @@ UNSETTLED = ("preparingrebalance", "completingrebalance", "assigning", "reconcil
 
 
 @dataclass(frozen=True)
-class Partition:
+class SeenPartition:
     """A partition; the offsets are None if no leader tells them.
 
     `holder` says who keeps `stable` below `end`, and `holder_id` is its transactional id, if that is known.
@@ -50,7 +50,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Group:
+class SeenGroup:
     """A group; `state` is empty if there is none of that name. `members` have what is assigned to each, by its id.
 
     `partitions` are those of the topics that it has committed offsets in, or that a member reads, as far as they exist.
@@ -63,7 +63,7 @@ class Group:
     state: str
     members: Mapping[str, Collection[Key]]
     committed: Mapping[Key, int]
-    partitions: Mapping[Key, Partition]
+    partitions: Mapping[Key, SeenPartition]
     groups: Collection[str] = ()
     wanted: Collection[Key] = ()
     unused_ids: int = 0
@@ -79,7 +79,7 @@ class Group:
         in_test = f', or in a test broker.group("{self.name}").reset_offsets("earliest").' if self.in_test else ""
         return f"odradek groups reset-offsets {self.name} --to start{in_test}"
 
-    def positions(self) -> Iterator[tuple[Key, Partition, int, int, int | None]]:
+    def positions(self) -> Iterator[tuple[Key, SeenPartition, int, int, int | None]]:
         """The start, the end and the committed offset of each partition, where they are told."""
         for key, one in self.partitions.items():
             if self.kind != "share" and one.start is not None and one.end is not None:
@@ -87,11 +87,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Topic:
+class SeenTopic:
     """A topic, without partitions if there is none. Empty or None are its settings as far as they are not known."""
 
     name: str
-    partitions: Sequence[Partition]
+    partitions: Sequence[SeenPartition]
     least_in_sync: int | None = None
     existing: Collection[str] = ()
     retention: str = ""
@@ -99,7 +99,7 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Transaction:
+class SeenTransaction:
     """A transactional id; `state` is empty if there is none. `age_s` is of an open transaction."""
 
     name: str
@@ -153,7 +153,7 @@ def _near(name: str, names: Collection[str]) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def group_does_not_exist(group: Group) -> Findings:
+def group_does_not_exist(group: SeenGroup) -> Findings:
     if not group.state:
         yield problem(
             f"there is no group {group.name}: no consumer has joined with this group.id, and none has committed",
@@ -162,7 +162,7 @@ def group_does_not_exist(group: Group) -> Findings:
         )
 
 
-def group_is_empty(group: Group) -> Findings:
+def group_is_empty(group: SeenGroup) -> Findings:
     if group.state == "Empty":
         had = f"; {counted(len(group.committed), 'partition')} with committed offsets" if group.committed else ""
         if group.unused_ids:
@@ -174,7 +174,7 @@ def group_is_empty(group: Group) -> Findings:
         )
 
 
-def is_rebalancing(group: Group) -> Findings:
+def is_rebalancing(group: SeenGroup) -> Findings:
     if group.state.replace("_", "").lower() in UNSETTLED:
         yield problem(
             f"group {group.name} is {group.state}: partitions change hands, and are not read meanwhile",
@@ -182,18 +182,18 @@ def is_rebalancing(group: Group) -> Findings:
         )
 
 
-def partition_is_offline(seen: Group | Topic) -> Findings:
-    partitions = seen.partitions.values() if isinstance(seen, Group) else seen.partitions
+def partition_is_offline(seen: SeenGroup | SeenTopic) -> Findings:
+    partitions = seen.partitions.values() if isinstance(seen, SeenGroup) else seen.partitions
     offline = [partition.name for partition in partitions if partition.leader is None]
     if offline:
+        lost = "cannot be read" if isinstance(seen, SeenGroup) else "can be neither read nor written"
         yield problem(
-            f"{listed(offline)} {'cannot be read' if isinstance(seen, Group) else 'can be neither read nor written'}: "
-            "no leader is online",
+            f"{listed(offline)} {lost}: no leader is online",
             "Start the brokers that have its replicas; their logs say what happened.",
         )
 
 
-def members_without_partitions(group: Group) -> Findings:
+def members_without_partitions(group: SeenGroup) -> Findings:
     idle = sorted(member for member, keys in group.members.items() if not keys)
     if idle and group.state == "Stable" and group.kind != "streams":
         yield warning(
@@ -203,7 +203,7 @@ def members_without_partitions(group: Group) -> Findings:
         )
 
 
-def partitions_without_owner(group: Group) -> Findings:
+def partitions_without_owner(group: SeenGroup) -> Findings:
     topics = {topic for topic, _ in group.owned}
     lost = [one.name for key, one in group.partitions.items() if key[0] in topics and key not in group.owned]
     if lost and group.state == "Stable" and group.kind not in ("share", "streams"):
@@ -213,7 +213,7 @@ def partitions_without_owner(group: Group) -> Findings:
         )
 
 
-def topics_do_not_exist(group: Group) -> Findings:
+def topics_do_not_exist(group: SeenGroup) -> Findings:
     gone = sorted({topic for topic, _ in {*group.committed, *group.owned}} - {topic for topic, _ in group.partitions})
     if gone:
         yield warning(
@@ -223,7 +223,7 @@ def topics_do_not_exist(group: Group) -> Findings:
         )
 
 
-def committed_out_of_range(group: Group) -> Findings:
+def committed_out_of_range(group: SeenGroup) -> Findings:
     for _, one, start, end, offset in group.positions():
         if offset is not None and not start <= offset <= end:
             why = "records before that were deleted" if offset < start else "there are no such records yet"
@@ -233,7 +233,7 @@ def committed_out_of_range(group: Group) -> Findings:
             )
 
 
-def has_never_committed(group: Group) -> Findings:
+def has_never_committed(group: SeenGroup) -> Findings:
     reads = {*group.owned, *group.wanted}
     fresh = [
         one.name
@@ -248,7 +248,7 @@ def has_never_committed(group: Group) -> Findings:
         )
 
 
-def is_behind(group: Group) -> Findings:
+def is_behind(group: SeenGroup) -> Findings:
     behind = {
         one.name: end - offset
         for _, one, start, end, offset in group.positions()
@@ -263,7 +263,7 @@ def is_behind(group: Group) -> Findings:
         )
 
 
-def nothing_new(group: Group) -> Findings:
+def nothing_new(group: SeenGroup) -> Findings:
     done = [one.name for _, one, _, end, offset in group.positions() if offset == end]
     if done and len(done) == len(group.partitions):
         yield info(
@@ -272,8 +272,8 @@ def nothing_new(group: Group) -> Findings:
         )
 
 
-def held_by_transaction(seen: Group | Topic) -> Findings:
-    for partition in seen.partitions.values() if isinstance(seen, Group) else seen.partitions:
+def held_by_transaction(seen: SeenGroup | SeenTopic) -> Findings:
+    for partition in seen.partitions.values() if isinstance(seen, SeenGroup) else seen.partitions:
         if partition.stable is not None and partition.end is not None and partition.stable < partition.end:
             yield warning(
                 f"the last stable offset of {partition.name} is held at {partition.stable} by "
@@ -297,7 +297,7 @@ GROUP_RULES = (
 )
 
 
-def topic_does_not_exist(topic: Topic) -> Findings:
+def topic_does_not_exist(topic: SeenTopic) -> Findings:
     if not topic.partitions:
         yield problem(
             f"topic {topic.name} does not exist{'' if topic.in_test else ', or may not be described'}",
@@ -306,7 +306,7 @@ def topic_does_not_exist(topic: Topic) -> Findings:
         )
 
 
-def not_enough_replicas(topic: Topic) -> Findings:
+def not_enough_replicas(topic: SeenTopic) -> Findings:
     few = _short_of_replicas(topic, topic.least_in_sync or 0)
     if few:
         yield problem(
@@ -316,12 +316,12 @@ def not_enough_replicas(topic: Topic) -> Findings:
         )
 
 
-def _short_of_replicas(topic: Topic, least: int) -> list[str]:
+def _short_of_replicas(topic: SeenTopic, least: int) -> list[str]:
     led = (one for one in topic.partitions if one.leader is not None)
     return [f"{one.name} ({len(one.isr)})" for one in led if len(one.isr) < least]
 
 
-def is_under_replicated(topic: Topic) -> Findings:
+def is_under_replicated(topic: SeenTopic) -> Findings:
     late = [one.name for one in topic.partitions if one.leader is not None and len(one.isr) < len(one.replicas)]
     if late and not _short_of_replicas(topic, topic.least_in_sync or 0):
         yield warning(
@@ -330,7 +330,7 @@ def is_under_replicated(topic: Topic) -> Findings:
         )
 
 
-def has_no_records(topic: Topic) -> Findings:
+def has_no_records(topic: SeenTopic) -> Findings:
     journal = ': broker.journal(api="Produce")' if topic.in_test else ""
     if topic.partitions and all(partition.end == 0 for partition in topic.partitions):
         yield problem(
@@ -340,7 +340,7 @@ def has_no_records(topic: Topic) -> Findings:
         )
 
 
-def records_were_deleted(topic: Topic) -> Findings:
+def records_were_deleted(topic: SeenTopic) -> Findings:
     cut = [
         f"{one.name} starts at {one.start}{' and has none left' if one.start == one.end else ''}"
         for one in topic.partitions
@@ -354,7 +354,7 @@ def records_were_deleted(topic: Topic) -> Findings:
         )
 
 
-def has_records(topic: Topic) -> Findings:
+def has_records(topic: SeenTopic) -> Findings:
     filled = [f"{one.name}: {one.start} to {one.end}" for one in topic.partitions if (one.end or 0) > (one.start or 0)]
     if filled:
         yield info(f"topic {topic.name} has records ({listed(filled)})")
@@ -372,7 +372,7 @@ TOPIC_RULES = (
 )
 
 
-def does_not_exist(transaction: Transaction) -> Findings:
+def does_not_exist(transaction: SeenTransaction) -> Findings:
     if not transaction.state:
         yield problem(
             f"there is no transactional id {transaction.name}: no producer has called init_transactions",
@@ -380,7 +380,7 @@ def does_not_exist(transaction: Transaction) -> Findings:
         )
 
 
-def is_open(transaction: Transaction) -> Findings:
+def is_open(transaction: SeenTransaction) -> Findings:
     if transaction.is_open:
         where = f" in {listed(sorted(transaction.partitions))}" if transaction.partitions else ""
         yield warning(
@@ -391,7 +391,7 @@ def is_open(transaction: Transaction) -> Findings:
         )
 
 
-def is_not_open(transaction: Transaction) -> Findings:
+def is_not_open(transaction: SeenTransaction) -> Findings:
     if transaction.state and not transaction.is_open:
         yield info(f"transactional id {transaction.name} has no open transaction: it is {transaction.state}")
 

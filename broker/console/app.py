@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRights
 from broker.config.structured import trusted_proxies
 from broker.console import formats
 from broker.console.actions import act, done_text
@@ -173,7 +173,7 @@ class App:
         """Where the request comes from: of consequence only where users log in. Raises ControlError."""
         return origin_of(request, self._proxies) if self._logins.required else Origin("", request.secure)
 
-    def _ask(self, request: web.Request, address: str, asked: Asked) -> Ask | None:
+    def _ask(self, request: web.Request, address: str, asked: PageRights) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
         rights = self._logins.rights(request.cookies.get(self._cookie), address)
         if rights is None:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from broker.authorization.console_table import NOTHING, Asked
+from broker.authorization.console_table import NOTHING, PageRights
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.api.table import asked_for
-from protocol.records.cut import Most
+from protocol.records.cut import CutLimits
 
 if TYPE_CHECKING:
     from broker.console.history import History
@@ -33,10 +33,10 @@ class Rights:
 
     user: str | None = None
     permissions: Permissions | None = None
-    asked: Asked = NOTHING
+    asked: PageRights = NOTHING
     named: frozenset[tuple[str, ResourceType]] = frozenset()
 
-    def of(self, asked: Asked) -> Rights:
+    def of(self, asked: PageRights) -> Rights:
         """The same user's, for a page or an action."""
         named = frozenset((right.api, right.resource_type) for right in (*asked.needed, *asked.shown))
         return replace(self, asked=asked, named=named)
@@ -83,7 +83,7 @@ def _operations(api: str, resource_type: ResourceType) -> tuple[list[AclOperatio
 
 NAMES_A_TURN = 200
 
-MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
+MOST = CutLimits(content=256 << 10, headers=100, header_content=64 << 10)
 """What is kept of a record that is shown whole, or looked through."""
 
 

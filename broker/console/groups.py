@@ -19,7 +19,7 @@ from broker.testkit.explain import explain_group, explain_transaction
 from broker.testkit.inspection import TransactionView, list_summaries, list_transactions, read_groups, read_transaction
 from broker.testkit.inspection.groups import GroupSummary, GroupView
 from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from metadata.acls import ResourceType
 from odradek.report import Finding
 from protocol.topic_partition import PartitionKey

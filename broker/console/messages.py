@@ -19,7 +19,7 @@ from broker.replication.partition import Partition, Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
 from protocol.records.build import Record
-from protocol.records.cut import Most
+from protocol.records.cut import CutLimits
 from storage.log import time_lookup
 
 LIMIT = 50
@@ -231,10 +231,10 @@ def _text(positions: Mapping[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in positions.items())
 
 
-def most_in_list(ask: Ask) -> Most:
+def most_in_list(ask: Ask) -> CutLimits:
     """What is kept of a record in a list: its beginning, unless a schema is needed for that."""
     content = SHOWN_BYTES if ask.registry is None else LONGEST
-    return Most(content, headers=20, header_content=2 * SHOWN_BYTES)
+    return CutLimits(content, headers=20, header_content=2 * SHOWN_BYTES)
 
 
 async def rows_of(ask: Ask, found: Sequence[Found], form: str, schemas: Schemas) -> list[dict[str, Any]]:

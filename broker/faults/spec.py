@@ -31,14 +31,14 @@ class Phase(StrEnum):
 
 
 class Drop(StrEnum):
-    """What is lost on the way. As in TCP, nothing that follows it on its connection arrives either."""
+    """The message that is lost on the way. As in TCP, nothing that follows it on its connection arrives either."""
 
     REQUEST = "request"
     REPLY = "reply"
 
 
 class Then(StrEnum):
-    """What happens to the broker after the action.
+    """The end of the broker that follows the action.
 
     A crash is a SIGKILL. A power failure also loses what was not synced to the device.
     """
@@ -49,7 +49,7 @@ class Then(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultSpec:
-    """What to do with which requests; a selector that is None matches everything.
+    """The action on requests, and the selectors of these requests; a selector that is None matches everything.
 
     Attributes:
         apis: the names of the APIs (`protocol.api.table`) whose requests may match.

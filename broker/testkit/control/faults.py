@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from broker.faults.connections import ConnectionFault, Direction
-from broker.faults.connections import Kind as ConnectionKind
+from broker.faults.connections import ConnectionFaultKind as ConnectionKind
 from broker.faults.crash import Crash
 from broker.faults.faults import Faults
 from broker.faults.injection import Around

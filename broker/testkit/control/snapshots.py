@@ -39,8 +39,8 @@ from storage.folders.log_dirs import LogDirError
 from storage.folders.strays import remove_folder
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
-from storage.state.exchange import Exchange
-from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, require_apart, usable
+from storage.state.exchange import FolderExchange
+from storage.state.manifest import FILE_NAME, SnapshotError, StateManifest, describe, read, require_apart, usable
 from timing.adjustable_clock import AdjustableClock
 
 ENDPOINTS = Endpoints()
@@ -153,7 +153,7 @@ async def take(node: Node, wanted: str | None, *, must_be_new: bool = False) -> 
         try:
             captures = capture(node.replicas.logs, log, node.metadata.broker_epoch, node.base.new_id())
             took_ms = clock.machine.monotonic_ms() - began_ms
-            about = partial(Manifest, node.node_id, node.cluster.id, clock.wall_ms())
+            about = partial(StateManifest, node.node_id, node.cluster.id, clock.wall_ms())
             manifest = await workers.call(partial(_write, fs, captures, path, about))
         except BaseException:
             await workers.call(partial(_remove_if_there, fs, path))
@@ -199,11 +199,11 @@ def _require_apart(path: str, roots: Sequence[str]) -> None:
         raise ControlError(str(error), parameter="path") from error
 
 
-def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> Manifest:
+def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> StateManifest:
     """Finish what was captured, and make the snapshot of it; blocking."""
     try:
         finish(fs, captures)
-        manifest: Manifest = about([describe(fs, captured) for captured in captures])
+        manifest: StateManifest = about([describe(fs, captured) for captured in captures])
         for number, one in enumerate(captures):
             _move(fs, one, f"{path}/{number}")
         manifest.write(fs, path)
@@ -240,7 +240,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     """
     _own_log(node)
     path, workers = values["path"], node.base.seams.workers
-    exchange = Exchange(node.base.seams.fs, list(node.local.config.log_dirs))
+    exchange = FolderExchange(node.base.seams.fs, list(node.local.config.log_dirs))
     await node.changing.acquire()
     try:
         manifest = await _exchange(node, exchange, path)
@@ -259,7 +259,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     return _described(path, manifest)
 
 
-async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
+async def _exchange(node: Node, exchange: FolderExchange, path: str) -> StateManifest:
     workers, fs, roots = node.base.seams.workers, node.base.seams.fs, list(node.local.config.log_dirs)
     began_ms = node.local.clock.machine.monotonic_ms()
     manifest = await workers.call(partial(_usable, node, path, roots))
@@ -281,7 +281,7 @@ async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     return manifest
 
 
-def _usable(node: Node, path: str, roots: Sequence[str]) -> Manifest:
+def _usable(node: Node, path: str, roots: Sequence[str]) -> StateManifest:
     """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
     _require_absolute(path)
     cluster_id = node.local.config.optional_string("odradek.cluster.id")
@@ -320,5 +320,5 @@ def _remove_if_there(fs: FileSystem, path: str) -> None:
         remove_folder(fs, path)
 
 
-def _described(path: str, manifest: Manifest) -> dict[str, Any]:
+def _described(path: str, manifest: StateManifest) -> dict[str, Any]:
     return {"path": path, "bytes": manifest.size, "taken_ms": manifest.taken_ms, "cluster_id": manifest.cluster_id}

@@ -26,7 +26,7 @@ from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
-from protocol.records.cut import NOTHING, LeftOut, Most, cut_records
+from protocol.records.cut import NOTHING, CutLimits, LeftOut, cut_records
 from storage.segments.txn_index import AbortedTxn
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Budget:
         passed_over: partition, first offset and the offset behind, where not even the first record could be reached.
     """
 
-    def __init__(self, most: Most, *, work: int = WORK, kept: int = KEPT_BYTES) -> None:
+    def __init__(self, most: CutLimits, *, work: int = WORK, kept: int = KEPT_BYTES) -> None:
         self.most = most
         self._work = self._whole = work
         self._kept = kept
@@ -127,7 +127,7 @@ FOREVER_MS = 2.0**40
 
 Keep = Callable[[Record], bool]
 
-MOST = Most(content=8 << 20, headers=10_000, header_content=1 << 20)
+MOST = CutLimits(content=8 << 20, headers=10_000, header_content=1 << 20)
 """What the control interface gives of a record."""
 
 

@@ -32,7 +32,7 @@ from broker.testkit.inspection.share_and_streams import read_share_group, read_s
 from broker.testkit.journal_views import read_fetches, requests_of
 from metadata.topics import PartitionRegistration
 from odradek import explain_rules
-from odradek.explain_rules import Findings, Group, Partition, Topic, Transaction, ask, in_order, warning
+from odradek.explain_rules import Findings, SeenGroup, SeenPartition, SeenTopic, SeenTransaction, ask, in_order, warning
 from odradek.report import Finding
 
 
@@ -63,7 +63,7 @@ async def explain_group(node: Node, group_id: str) -> list[Finding]:
     )
 
 
-def _common_rules(seen: GroupSituation) -> Sequence[Callable[[Group], Findings]]:
+def _common_rules(seen: GroupSituation) -> Sequence[Callable[[SeenGroup], Findings]]:
     """Those that a client asks too. Of a group that waits, and of what is fetched, this node knows more."""
     common = (explain_rules.group_does_not_exist, explain_rules.group_is_empty, explain_rules.partition_is_offline)
     commits = (
@@ -80,10 +80,10 @@ def _rules_of_its_kind(seen: GroupSituation) -> Sequence[Callable[[GroupSituatio
     return (*rules.GROUP_RULES, *streams, *reading_rules.READING_RULES)
 
 
-def _group(seen: GroupSituation) -> Group:
+def _group(seen: GroupSituation) -> SeenGroup:
     """The group as the common rules look at it."""
     group = seen.group
-    return Group(
+    return SeenGroup(
         group.group_id,
         group.protocol,
         group.state if group.exists else "",
@@ -102,9 +102,9 @@ def _group(seen: GroupSituation) -> Group:
 
 def _partition(
     one: PartitionView, seen: GroupSituation | TopicSituation, registered: PartitionRegistration | None = None
-) -> Partition:
+) -> SeenPartition:
     start, stable, end = (one.start, one.stable, one.end) if one.is_known else (None, None, None)
-    return Partition(
+    return SeenPartition(
         one.topic,
         one.partition,
         one.leader if one.has_leader else None,
@@ -120,7 +120,7 @@ def _partition(
 
 async def explain_topic(node: Node, topic: str) -> list[Finding]:
     seen = await topic_situation(node, topic)
-    common = Topic(
+    common = SeenTopic(
         topic,
         [_partition(one, seen, seen.registered.get(one.partition)) for one in seen.partitions],
         seen.least_in_sync,
@@ -133,7 +133,7 @@ async def explain_topic(node: Node, topic: str) -> list[Finding]:
 
 async def explain_transaction(node: Node, transactional_id: str) -> list[Finding]:
     seen = await transaction_situation(node, transactional_id)
-    common = Transaction(
+    common = SeenTransaction(
         transactional_id, seen.transaction.state if seen.transaction.exists else "", existing=seen.existing
     )
     in_common = ask((explain_rules.does_not_exist,), common)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.faults.connections import ConnectionFault, Kind
+from broker.faults.connections import ConnectionFault, ConnectionFaultKind
 from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
 from broker.testkit.inspection import TransactionView
@@ -65,7 +65,11 @@ def _of_connections(fault: ConnectionFault) -> str:
     return f"connections of {where}: {_KINDS[fault.kind]} (has struck {fault.hits})"
 
 
-_KINDS = {Kind.REFUSE: "refused", Kind.THROTTLE: "slow", Kind.STALL: "silent"}
+_KINDS = {
+    ConnectionFaultKind.REFUSE: "refused",
+    ConnectionFaultKind.THROTTLE: "slow",
+    ConnectionFaultKind.STALL: "silent",
+}
 
 
 def _of_requests(fault: Fault, concerned: Concerned) -> str:

@@ -7,19 +7,28 @@ from typing import Any
 
 import pytest
 
-from odradek.explain_rules import GROUP_RULES, TOPIC_RULES, TRANSACTION_RULES, Group, Partition, Topic, Transaction, ask
+from odradek.explain_rules import (
+    GROUP_RULES,
+    TOPIC_RULES,
+    TRANSACTION_RULES,
+    SeenGroup,
+    SeenPartition,
+    SeenTopic,
+    SeenTransaction,
+    ask,
+)
 from odradek.report import Explanation, Finding
 
 KEY, OTHER = ("t", 0), ("t", 1)
 
 
-def partition(number: int = 0, **more: Any) -> Partition:
+def partition(number: int = 0, **more: Any) -> SeenPartition:
     """A partition of one replica with the offsets 0 to 10."""
     known: dict[str, Any] = {"leader": 1, "replicas": [1], "isr": [1], "start": 0, "stable": 10, "end": 10}
-    return Partition("t", number, **(known | more))
+    return SeenPartition("t", number, **(known | more))
 
 
-def group(*partitions: Partition, **more: Any) -> Group:
+def group(*partitions: SeenPartition, **more: Any) -> SeenGroup:
     """A stable group of one member, which has all partitions."""
     known: dict[str, Any] = {
         "kind": "consumer",
@@ -27,7 +36,7 @@ def group(*partitions: Partition, **more: Any) -> Group:
         "members": {"m": [(one.topic, one.number) for one in partitions]},
         "committed": {(one.topic, one.number): 10 for one in partitions},
     }
-    return Group("g", partitions={(one.topic, one.number): one for one in partitions}, **(known | more))
+    return SeenGroup("g", partitions={(one.topic, one.number): one for one in partitions}, **(known | more))
 
 
 def found(findings: Iterable[Finding]) -> Mapping[str, Finding]:
@@ -35,7 +44,7 @@ def found(findings: Iterable[Finding]) -> Mapping[str, Finding]:
 
 
 def test_a_group_that_is_not_there_has_a_near_name() -> None:
-    missing = Group("reader", "", "", {}, {}, {}, ["readers", "x"])
+    missing = SeenGroup("reader", "", "", {}, {}, {}, ["readers", "x"])
     one = found(ask(GROUP_RULES, missing))["group_does_not_exist"]
     assert (one.severity, "Did you mean readers?" in one.advice) == ("problem", True)
 
@@ -64,7 +73,7 @@ def test_a_group_that_rebalances(state: str) -> None:
         (group(partition(stable=4, holder="transaction x")), "held_by_transaction", "held at 4 by transaction x"),
     ],
 )
-def test_what_keeps_a_group_from_reading(it: Group, rule: str, words: str) -> None:
+def test_what_keeps_a_group_from_reading(it: SeenGroup, rule: str, words: str) -> None:
     rules = found(ask(GROUP_RULES, it))
     assert words in rules[rule].text
     assert rules[rule].advice
@@ -79,36 +88,36 @@ def test_the_offsets_of_a_share_group_are_not_committed_ones() -> None:
 @pytest.mark.parametrize(
     ("it", "rule", "words"),
     [
-        (Topic("ordres", [], existing=["orders"]), "topic_does_not_exist", "ordres does not exist"),
-        (Topic("t", [partition(leader=None, isr=[])], 2), "partition_is_offline", "no leader is online"),
-        (Topic("t", [partition(replicas=[1, 2])], 2), "not_enough_replicas", "t-0 (1)"),
-        (Topic("t", [partition(replicas=[1, 2])], 1), "is_under_replicated", "t-0"),
-        (Topic("t", [partition(stable=0, end=0), partition(1, stable=0, end=0)]), "has_no_records", "2 partitions"),
-        (Topic("t", [partition(start=3)]), "records_were_deleted", "t-0 starts at 3"),
-        (Topic("t", [partition(stable=4)]), "held_by_transaction", "held at 4 by an open transaction"),
+        (SeenTopic("ordres", [], existing=["orders"]), "topic_does_not_exist", "ordres does not exist"),
+        (SeenTopic("t", [partition(leader=None, isr=[])], 2), "partition_is_offline", "no leader is online"),
+        (SeenTopic("t", [partition(replicas=[1, 2])], 2), "not_enough_replicas", "t-0 (1)"),
+        (SeenTopic("t", [partition(replicas=[1, 2])], 1), "is_under_replicated", "t-0"),
+        (SeenTopic("t", [partition(stable=0, end=0), partition(1, stable=0, end=0)]), "has_no_records", "2 partitions"),
+        (SeenTopic("t", [partition(start=3)]), "records_were_deleted", "t-0 starts at 3"),
+        (SeenTopic("t", [partition(stable=4)]), "held_by_transaction", "held at 4 by an open transaction"),
     ],
 )
-def test_what_keeps_a_topic_from_being_read_or_written(it: Topic, rule: str, words: str) -> None:
+def test_what_keeps_a_topic_from_being_read_or_written(it: SeenTopic, rule: str, words: str) -> None:
     rules = found(ask(TOPIC_RULES, it))
     assert words in rules[rule].text
     assert rules[rule].advice
-    assert [*found(ask(TOPIC_RULES, Topic("t", [partition()], 1)))] == ["has_records"]
+    assert [*found(ask(TOPIC_RULES, SeenTopic("t", [partition()], 1)))] == ["has_records"]
 
 
 def test_a_partition_without_a_leader_is_not_also_short_of_replicas() -> None:
-    offline = Topic("t", [partition(leader=None, isr=[], start=None, stable=None, end=None)], 2)
+    offline = SeenTopic("t", [partition(leader=None, isr=[], start=None, stable=None, end=None)], 2)
     assert [*found(ask(TOPIC_RULES, offline))] == ["partition_is_offline"]
 
 
 @pytest.mark.parametrize(
     ("it", "rule", "words"),
     [
-        (Transaction("pa", "", existing=["pay"]), "does_not_exist", "no transactional id pa"),
-        (Transaction("pay", "Ongoing", 28, 60, ["t-1", "t-0"]), "is_open", "Ongoing in t-0, t-1, open for 28 s"),
-        (Transaction("pay", "CompleteCommit"), "is_not_open", "CompleteCommit"),
+        (SeenTransaction("pa", "", existing=["pay"]), "does_not_exist", "no transactional id pa"),
+        (SeenTransaction("pay", "Ongoing", 28, 60, ["t-1", "t-0"]), "is_open", "Ongoing in t-0, t-1, open for 28 s"),
+        (SeenTransaction("pay", "CompleteCommit"), "is_not_open", "CompleteCommit"),
     ],
 )
-def test_transactions(it: Transaction, rule: str, words: str) -> None:
+def test_transactions(it: SeenTransaction, rule: str, words: str) -> None:
     assert words in found(ask(TRANSACTION_RULES, it))[rule].text
 
 
