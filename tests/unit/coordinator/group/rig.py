@@ -114,7 +114,7 @@ class Rig:
         groups = GroupDirectory(
             context, self.config, self.counts, lambda prefix: f"{prefix}-{next(self._numbers)}", services
         )
-        groups.classic.entering = partial(self._trace, groups.classic.entering)  # type: ignore[method-assign]
+        groups.classic.entering = partial(self._trace, groups.classic.entering)
         self.shard = GroupCoordinatorShard(context, groups, self.config, self.counts)
         return self.shard
 
