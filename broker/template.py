@@ -18,10 +18,13 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from broker import forked
 from broker.api.table import MODULES
+from protocol.api import messages
+from protocol.api.table import API_BY_NAME
 
 LOADED = (
     "uvloop",
@@ -42,6 +45,13 @@ LOADED_LATER = (
     "encodings.idna",
 )
 """What nodes need soon after the start: it is loaded while nobody asks for a node."""
+
+OF_CLIENTS = (
+    *("api_versions", "metadata", "produce", "fetch", "list_offsets", "find_coordinator", "join_group", "sync_group"),
+    *("heartbeat", "leave_group", "offset_commit", "offset_fetch", "consumer_group_heartbeat", "create_topics"),
+    *("init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn"),
+)
+"""The APIs whose messages are made ready too, in all versions: each client has its own."""
 
 DESCRIPTORS = 4
 
@@ -66,6 +76,16 @@ def load(name: str) -> None:
     gc.freeze()
 
 
+def make_ready(name: str) -> None:
+    """Make what reads and writes an API's messages, as a connection does when it first meets a version."""
+    api = API_BY_NAME[name]
+    for version in range(api.lowest, api.highest + 1):
+        messages.request_reader(api.key, version)
+        messages.response_writer(api.key, version)
+    gc.collect()
+    gc.freeze()
+
+
 class Template:
     """Forks nodes, and reports their ends. `control` is the kit's socket."""
 
@@ -74,7 +94,10 @@ class Template:
         self._parent = os.pidfd_open(os.getppid())
         self._nodes: dict[int, _Node] = {}
         self._accepts = True
-        self._to_load = list(reversed(LOADED_LATER))
+        self._left = [
+            *(partial(load, name) for name in LOADED_LATER),
+            *(partial(make_ready, name) for name in OF_CLIENTS),
+        ]
         self._poll = select.poll()
         for descriptor in (control, self._parent):
             self._poll.register(descriptor, select.POLLIN)
@@ -85,9 +108,9 @@ class Template:
         for name in LOADED:
             load(name)
         while self._accepts or self._nodes:
-            ready = self._poll.poll(0 if self._to_load else None)
+            ready = self._poll.poll(0 if self._left else None)
             if not ready:
-                load(self._to_load.pop())
+                self._left.pop(0)()
             for descriptor, _ in ready:
                 if descriptor == self._parent:
                     self._parent_ended()

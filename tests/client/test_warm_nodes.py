@@ -162,6 +162,8 @@ import broker.__main__
 
 for name in template.LOADED_LATER:
     template.load(name)
+for name in template.OF_CLIENTS:
+    template.make_ready(name)
 arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
