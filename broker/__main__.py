@@ -27,7 +27,7 @@ COMMANDS = {
 """By name: module, command in it, and what it does."""
 
 TEMPLATE = "template"
-"""The word in place of a command with which the test kit runs its template; a number of a descriptor follows."""
+"""The word in place of a command with which the test kit runs its template (`odradek/warm.py`)."""
 
 
 class Program(click.Group):
@@ -57,5 +57,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == [TEMPLATE]:
         from broker.template import Template
 
-        sys.argv[1:] = Template(int(sys.argv[2])).arguments_of_node()
+        sys.argv[1:] = Template(int(sys.argv[2]), together=sys.argv[3:] == ["together"]).arguments_of_node()
     main(prog_name="odradek")

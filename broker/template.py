@@ -87,9 +87,12 @@ def make_ready(name: str) -> None:
 
 
 class Template:
-    """Forks nodes, and reports their ends. `control` is the kit's socket."""
+    """Forks nodes, and reports their ends. `control` is the kit's socket; with `together` several nodes start at once.
 
-    def __init__(self, control: int) -> None:
+    Then each would load for itself what is loaded later, so it is loaded before.
+    """
+
+    def __init__(self, control: int, together: bool = False) -> None:
         self._control = socket.socket(fileno=control)
         self._parent = os.pidfd_open(os.getppid())
         self._nodes: dict[int, _Node] = {}
@@ -98,6 +101,8 @@ class Template:
             *(partial(load, name) for name in LOADED_LATER),
             *(partial(make_ready, name) for name in OF_CLIENTS),
         ]
+        for name in LOADED + (LOADED_LATER if together else ()):
+            load(name)
         self._poll = select.poll()
         for descriptor in (control, self._parent):
             self._poll.register(descriptor, select.POLLIN)
@@ -105,8 +110,6 @@ class Template:
     def arguments_of_node(self) -> list[str]:
         """Return in each forked node, with its arguments; in the template, never: it ends after its last node."""
         control = self._control.fileno()
-        for name in LOADED:
-            load(name)
         while self._accepts or self._nodes:
             ready = self._poll.poll(0 if self._left else None)
             if not ready:

@@ -89,15 +89,18 @@ class ForkedNode:
 
 
 class Template:
-    """A process that has loaded what nodes need, as long as this process lives, or until it is closed."""
+    """A process that has loaded what nodes need, as long as this process lives, or until it is closed.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    With `together` its first nodes will be asked for at the same time.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *, together: bool = False) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._nodes: list[ForkedNode] = []
         with theirs:
             self._process = subprocess.Popen(
-                location.command(["template", str(theirs.fileno())]),
+                location.command(["template", str(theirs.fileno()), *(["together"] if together else [])]),
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -186,7 +189,7 @@ class Warm:
     def __init__(self) -> None:
         self.why_plain = None if sys.platform == "linux" else f"a fork is safe on Linux alone, not on {sys.platform}"
         self._lock = threading.Lock()
-        self._several = False
+        self._several = self._together = False
         self._template: Template | None = None
         self._made_for: object = None
 
@@ -196,8 +199,8 @@ class Warm:
         return self._template
 
     def expect_several(self) -> None:
-        """Note that more than one node is about to be started, so that the first one is a fork too."""
-        self._several = True
+        """Note that more than one node is about to be started at once, so that the first one is a fork too."""
+        self._several = self._together = True
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], log: int, ready: int, timeout: float
@@ -221,7 +224,8 @@ class Warm:
         made_for = (fixed, list(sys.path))
         if self._template is None or not self._template.lives or made_for != self._made_for:
             self.close()
-            self._template, self._made_for = Template(environment), made_for
+            self._template = Template(environment, together=self._together)
+            self._made_for = made_for
         return self._template
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ sys.path.insert(0, {root!r})
 from broker import template
 
 random.random()  # the template has used it
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 own = [random.random(), secrets.token_hex(), uuid.uuid4().hex, uuid.uuid1().hex, ssl.RAND_bytes(16).hex()]
 rest = {{"arguments": arguments, "variable": os.environ.get("VARIABLE"), "zone": time.tzname[0], "hash": hash("a")}}
 with os.fdopen({ready}, "w") as ready:
@@ -164,7 +164,7 @@ for name in template.LOADED_LATER:
     template.load(name)
 for name in template.OF_CLIENTS:
     template.make_ready(name)
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
 broker.__main__.main(arguments, prog_name="odradek")
