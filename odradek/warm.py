@@ -36,7 +36,11 @@ END_S = 5.0
 
 
 class NoForkError(Exception):
-    """The template did not fork a node."""
+    """The template did not fork a node; with `for_good` it never will."""
+
+    def __init__(self, why: str, *, for_good: bool) -> None:
+        super().__init__(why)
+        self.for_good = for_good
 
 
 class ForkedNode:
@@ -128,21 +132,20 @@ class Template:
             with theirs:
                 socket.send_fds(self._control, [b"n"], [theirs.fileno(), log, ready, folder])
             line.settimeout(timeout)
-            line.sendall(json.dumps(request).encode())
-            line.shutdown(socket.SHUT_WR)
+            line.sendall(json.dumps(request).encode() + b"\n")
             node = ForkedNode(line, _pid(line))
+            line.shutdown(socket.SHUT_WR)
             line.settimeout(None)
         except OSError as error:
-            line.close()
-            if self.lives:
-                self._process.kill()  # it hangs; a node that it may have forked by now is killed with it
-            raise NoForkError(f"the template process failed: {error}; {self._last_line()}") from error
+            line.close()  # then a node of which the template was about to say the process id is killed
+            why = f"the template process failed: {error}; {self._last_line()}"
+            raise NoForkError(why, for_good=not self._nodes and not isinstance(error, TimeoutError)) from error
         except BaseException:
             line.close()
             raise
         finally:
             os.close(folder)
-        self._nodes = [*(other for other in self._nodes if other.poll() is None), node]
+        self._nodes.append(node)
         return node
 
     def close(self) -> None:
@@ -168,7 +171,7 @@ def _pid(line: socket.socket) -> int:
         raise ConnectionResetError("it has ended")
     said = json.loads(line.recv(first.index(b"\n") + 1))
     if "pid" not in said:
-        raise NoForkError(said["refused"])
+        raise NoForkError(said["refused"], for_good=True)
     pid: int = said["pid"]
     return pid
 
@@ -214,7 +217,7 @@ class Warm:
         try:
             return template.fork(arguments, environment, log, ready, timeout)
         except NoForkError as error:
-            with self._lock:
+            if error.for_good:
                 self.why_plain = str(error)
             return None
 

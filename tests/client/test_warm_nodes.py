@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from odradek import Broker, BrokerStartError, Cluster, location, process
-from odradek.warm import READY, Template, Warm
+from odradek.warm import READY, NoForkError, Template, Warm
 from tests.client.plugin_runs import run as run_plugin
 from tests.client.test_odradek_ends import ends, run
 
@@ -284,6 +284,25 @@ def test_a_killed_node_leaves_the_others_and_the_template_alone(warm: Warm) -> N
         assert other.topic("t").partitions
         broker.start()
         assert broker.warm and warm.template is template
+
+
+def test_a_node_that_comes_too_late_for_its_start_is_killed_and_the_others_go_on(warm: Warm, tmp_path: Path) -> None:
+    with Broker() as other:
+        template = warm.template
+        assert template is not None
+        os.kill(template.pid, signal.SIGSTOP)
+        read_end, write_end = os.pipe()
+        with open(tmp_path / "log", "wb") as log, open(read_end, "rb") as ready:
+            arguments = ["serve", "--set", f"log.dirs={tmp_path / 'data'}", "--ready-fd", str(READY)]
+            with pytest.raises(NoForkError, match="timed out") as caught:
+                template.fork(arguments, os.environ, log.fileno(), write_end, 0.1)
+            os.kill(template.pid, signal.SIGCONT)
+            os.close(write_end)
+            assert ready.read() == b""  # its end is closed by now
+        assert not caught.value.for_good
+        assert other.running
+        other.restart()
+        assert other.warm and warm.template is template
 
 
 # -- pytest
