@@ -32,7 +32,6 @@ FIXED_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_
 
 LINE_BYTES = 4096
 LOG_CHARACTERS = 500
-END_S = 5.0
 
 
 class NoForkError(Exception):
@@ -149,14 +148,14 @@ class Template:
         return node
 
     def close(self) -> None:
-        """Fork no more; the process ends once its nodes have."""
+        """Fork no more; the process ends once its nodes have, at once if none runs."""
         with contextlib.suppress(OSError):  # it was killed
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         self._log.close()
         if all(node.poll() is not None for node in self._nodes):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)
+            self._process.kill()  # it may be loading something
+            self._process.wait()
 
     def _last_line(self) -> str:
         self._log.seek(0)
