@@ -37,6 +37,7 @@ from broker.observe.process_metrics import GcTime
 from broker.peers.call import PeerError
 from broker.process import Parent, Systemd
 from broker.security.sources import SecurityError
+from protocol import compiled
 from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
@@ -45,8 +46,8 @@ from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from broker.console.console import Console
-    from broker.testkit.control.server import ControlServer
+    from broker.console import Console
+    from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
 
@@ -241,16 +242,16 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     address = control_address(config)
     if address is None:
         return None
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
-    """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
+    """Return what makes the console, imported if there is to be one, and before the node has anybody to answer."""
     if not config.boolean("odradek.console") or config.integer("odradek.http.port") < 0:
         return None
-    from broker.console.console import Console
+    from broker.console import Console
 
     return Console
 
@@ -292,12 +293,15 @@ async def _live(
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
+    keeping = asyncio.ensure_future(asyncio.to_thread(compiled.keep))
     systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
     export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
     if export is not None:
         export.begin()
     await process.first_of(stop, node.state.unusable)
     systemd.stopping()
+    await keeping
+    await asyncio.to_thread(compiled.keep)  # what requests had compiled
     if export is not None:
         await export.stop()
     if console is not None:

@@ -18,12 +18,14 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from broker import forked
 from broker.api.table import MODULES
+from protocol import compiled
 from protocol.api import messages
 from protocol.api.table import API_BY_NAME
 
@@ -99,9 +101,10 @@ class Template:
         self._nodes: dict[int, _Node] = {}  # by the descriptor that says when it ends
         self._unanswered: dict[int, int] = {}  # nodes by their lines, of which the kit has not said that it took them
         self._accepts = True
-        self._left = [
+        self._left: list[Callable[[], None]] = [
             *(partial(load, name) for name in LOADED_LATER),
             *(partial(make_ready, name) for name in OF_CLIENTS),
+            compiled.keep,
         ]
         for name in LOADED + (LOADED_LATER if together else ()):
             load(name)

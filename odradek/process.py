@@ -301,7 +301,7 @@ class Broker(SecuredControls, Entered):
 
     def _note_ready(self, line: bytes | None) -> None:
         if not line:
-            why = self._what_it_got() if line is None else "ended before it was ready"
+            why = self._why_not_ready() if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
         self._served(json.loads(line))
 
@@ -320,7 +320,7 @@ class Broker(SecuredControls, Entered):
             self._control.close()
         return None if url is None else ControlClient(url, self._settings.get("odradek.control.token"))
 
-    def _what_it_got(self) -> str:
+    def _why_not_ready(self) -> str:
         used_s = None if self._child is None else _cpu_time_s(self._child.pid)
         cpu = "" if used_s is None else f"; it was given {used_s:.2f} s of CPU time meanwhile"
         return (

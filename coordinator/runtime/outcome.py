@@ -1,4 +1,4 @@
-"""What an operation returns: records to write, an answer, and what to do besides."""
+"""The result of an operation: records to write, an answer, and what to do besides."""
 
 from __future__ import annotations
 

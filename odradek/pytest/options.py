@@ -1,4 +1,4 @@
-"""What pytest's command line, its configuration and a test's marker say of the broker."""
+"""The options for the broker from pytest's command line, its configuration and a test's marker."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _setting(where: str, text: str) -> tuple[str, str]:
 
 
 def _require_address(text: str) -> None:
-    for one in text.split(","):
-        host, _, port = one.rpartition(":")
+    for word in text.split(","):
+        host, _, port = word.rpartition(":")
         if not host or not port.isdecimal():
             raise pytest.UsageError(f"--odradek-bootstrap: {text!r} is not HOST:PORT")
 
@@ -148,7 +148,7 @@ ACCEPTED = ("topics", "settings", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MarkerOptions:
     """The wishes of the markers of a test; the nearest one wins. `topics` has the parameters of `Controls.topic`.
 
     `options` are parameters of `Broker`.
@@ -159,7 +159,7 @@ class Wanted:
     options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, item: pytest.Item) -> Wanted:
+    def of(cls, item: pytest.Item) -> MarkerOptions:
         """Read the markers of a test. A wrong one fails the test."""
         wanted = cls()
         try:
