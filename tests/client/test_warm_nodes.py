@@ -157,8 +157,8 @@ def test_each_log_has_what_its_broker_said() -> None:
 TELLS_WHAT_IS_LOADED_LATER = """
 import atexit, sys
 sys.path.insert(0, {root!r})
-from broker import template
 import broker.__main__
+from broker import program, template
 
 for name in template.LOADED_LATER:
     template.load(name)
@@ -167,7 +167,7 @@ for name in template.OF_CLIENTS:
 arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
-broker.__main__.main(arguments, prog_name="odradek")
+program.main(arguments, prog_name="odradek")
 """
 
 
@@ -433,7 +433,7 @@ def test_variables_that_count_when_a_process_begins_need_another_template(
 def test_serve_of_several_brokers_says_why_it_does_not_fork(tmp_path: Path) -> None:
     root = str(Path(location.__file__).parents[1])
     program = f"import sys; sys.path.insert(0, {root!r}); from broker import forked\n"
-    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.__main__ import main\nmain(prog_name='odradek')"
+    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.program import main\nmain(prog_name='odradek')"
     settings = ["--set", f"log.dirs={tmp_path / 'data'}", "--set", "listeners=PLAINTEXT://127.0.0.1:0"]
     settings += ["--set", "odradek.http.port=-1", "--ready-file", str(tmp_path / "ready")]
     command = [sys.executable, "-c", program, "serve", "--profile", "test", "--brokers", "2", *settings]
