@@ -40,7 +40,7 @@ FIRST_LEADER_EPOCH = 0
 
 @dataclass(frozen=True, slots=True)
 class ShareWrite:
-    """What the leader of a partition wants to be remembered.
+    """The change that the leader of a partition wants to have remembered.
 
     The start offset never goes back. The count of records whose delivery is complete goes with it: while the start
     offset stays, it does not get smaller; one of a new start offset is taken as it is, -1 for an unknown one.

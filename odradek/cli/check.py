@@ -29,7 +29,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured of one thing.
+    """A measurement of one thing.
 
     Attributes:
         name: what it is of, such as a group.
