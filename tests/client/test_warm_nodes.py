@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from odradek import Broker, BrokerStartError, Cluster, location, process
-from odradek.warm import READY, Template, Warm
+from odradek.warm import READY, NoForkError, Template, Warm
 from tests.client.plugin_runs import run as run_plugin
 from tests.client.test_odradek_ends import ends, run
 
@@ -110,7 +110,7 @@ sys.path.insert(0, {root!r})
 from broker import template
 
 random.random()  # the template has used it
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 own = [random.random(), secrets.token_hex(), uuid.uuid4().hex, uuid.uuid1().hex, ssl.RAND_bytes(16).hex()]
 rest = {{"arguments": arguments, "variable": os.environ.get("VARIABLE"), "zone": time.tzname[0], "hash": hash("a")}}
 with os.fdopen({ready}, "w") as ready:
@@ -157,15 +157,17 @@ def test_each_log_has_what_its_broker_said() -> None:
 TELLS_WHAT_IS_LOADED_LATER = """
 import atexit, sys
 sys.path.insert(0, {root!r})
-from broker import template
 import broker.__main__
+from broker import program, template
 
 for name in template.LOADED_LATER:
     template.load(name)
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+for name in template.OF_CLIENTS:
+    template.make_ready(name)
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
-broker.__main__.main(arguments, prog_name="odradek")
+program.main(arguments, prog_name="odradek")
 """
 
 
@@ -282,6 +284,25 @@ def test_a_killed_node_leaves_the_others_and_the_template_alone(warm: Warm) -> N
         assert other.topic("t").partitions
         broker.start()
         assert broker.warm and warm.template is template
+
+
+def test_a_node_that_comes_too_late_for_its_start_is_killed_and_the_others_go_on(warm: Warm, tmp_path: Path) -> None:
+    with Broker() as other:
+        template = warm.template
+        assert template is not None
+        os.kill(template.pid, signal.SIGSTOP)
+        read_end, write_end = os.pipe()
+        with open(tmp_path / "log", "wb") as log, open(read_end, "rb") as ready:
+            arguments = ["serve", "--set", f"log.dirs={tmp_path / 'data'}", "--ready-fd", str(READY)]
+            with pytest.raises(NoForkError, match="timed out") as caught:
+                template.fork(arguments, os.environ, log.fileno(), write_end, 0.1)
+            os.kill(template.pid, signal.SIGCONT)
+            os.close(write_end)
+            assert ready.read() == b""  # its end is closed by now
+        assert not caught.value.for_good
+        assert other.running
+        other.restart()
+        assert other.warm and warm.template is template
 
 
 # -- pytest
@@ -412,7 +433,7 @@ def test_variables_that_count_when_a_process_begins_need_another_template(
 def test_serve_of_several_brokers_says_why_it_does_not_fork(tmp_path: Path) -> None:
     root = str(Path(location.__file__).parents[1])
     program = f"import sys; sys.path.insert(0, {root!r}); from broker import forked\n"
-    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.__main__ import main\nmain(prog_name='odradek')"
+    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.program import main\nmain(prog_name='odradek')"
     settings = ["--set", f"log.dirs={tmp_path / 'data'}", "--set", "listeners=PLAINTEXT://127.0.0.1:0"]
     settings += ["--set", "odradek.http.port=-1", "--ready-file", str(tmp_path / "ready")]
     command = [sys.executable, "-c", program, "serve", "--profile", "test", "--brokers", "2", *settings]
