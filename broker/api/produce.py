@@ -171,10 +171,11 @@ def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals
     append = RecordsAppend(
         ctx.replicas, ctx.local.metrics, request.acks, ctx.version, ctx.local.clock.wall_ms(), refusals, to_internal
     )
-    entries = distinct(ctx.version, request)
+    topics = request.topics
+    entries = topics if len(topics) == 1 == len(topics[0][1]) else distinct(ctx.version, request)
     for key, partitions in entries:
-        append.append(key, key if isinstance(key, str) else _topic_name(ctx, key), partitions)
-    if entries is not request.topics:
+        append.append(key, key if key.__class__ is str else _topic_name(ctx, key), partitions)
+    if entries is not topics:
         _refuse_malformed(ctx, request, append)
     return append
 

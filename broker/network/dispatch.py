@@ -277,7 +277,7 @@ class Dispatcher:
             raise CloseConnectionError(f"{API_BY_KEY[key].name}, which is not served on {connection.listener_name}")
         api = route.api
         ctx = self._new_request(connection, key, version, correlation_id, client_id)
-        if not api.serves(version):
+        if not api.lowest <= version <= api.highest:
             if key == API_VERSIONS_KEY:
                 return route, ctx, None
             raise CloseConnectionError(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")

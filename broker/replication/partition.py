@@ -341,7 +341,8 @@ class Partition:
             return False
         log = self.log
         self.high_watermark = log.high_watermark = offset
-        log.producers.on_high_watermark(offset)
+        if log.producers.unreplicated:
+            log.producers.on_high_watermark(offset)
         self._on_change(self)
         for advanced, _ in self._listeners:
             advanced(offset)

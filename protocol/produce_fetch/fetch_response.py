@@ -19,6 +19,7 @@ from .parts import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     TopicKey,
+    append_count,
     append_node_endpoints,
     append_topic_key,
 )
@@ -104,7 +105,7 @@ def encode_response(response: FetchResponse, version: int, correlation_id: int) 
     _append_head(out, response, version)
     for key, partitions in response.topics:
         append_topic_key(out, key, flexible)
-        _append_count(out, len(partitions), flexible)
+        append_count(out, len(partitions), flexible)
         for partition in partitions:
             if flexible:
                 if _append_if_idle(out, partition):
@@ -137,14 +138,7 @@ def _append_head(out: bytearray, response: FetchResponse, version: int) -> None:
         out += _THROTTLE_TO_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
     else:
         out += I32.pack(response.throttle_time_ms)
-    _append_count(out, len(response.topics), flexible=version >= 12)
-
-
-def _append_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        append_uvarint(out, count + 1)
-    else:
-        out += I32.pack(count)
+    append_count(out, len(response.topics), version >= 12)
 
 
 def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:

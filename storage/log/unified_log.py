@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
-from protocol.records.batch import set_offsets_and_epoch
+from protocol.records.batch import set_place
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
@@ -84,9 +84,7 @@ class UnifiedLog:
     ) -> None:
         self.services = services
         self.folder = folder
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
+        self.topic, self.partition, self.topic_id = topic, partition, topic_id
         self.config = config
         self.host = host
         self.held_back = False
@@ -124,7 +122,8 @@ class UnifiedLog:
         Raises what `validator.validate` (which `at_once` is for) and `ProducerStateManager.check` raise,
         RecordBatchTooLarge for a batch that fits no segment, and KafkaStorage after a disk error.
         """
-        self.check_appendable()
+        if self._offline is not None or self.held_back:
+            self.check_appendable()
         validated = validate(batch, self.config, origin, now_ms, self.name, at_once=at_once)
         return self.append_validated(validated, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
 
@@ -162,7 +161,7 @@ class UnifiedLog:
                     found = checked.first_offset, checked.last_offset, checked.timestamp
                     return AppendInfo(*found, self.log_start_offset, duplicate=True)
                 update = checked
-            set_offsets_and_epoch(data, header, base_offset, leader_epoch)
+            set_place(data, 0, base_offset, header.batch_length, leader_epoch)
             segment.append(data, last_offset, max_timestamp, base_offset)
         except OSError as error:
             raise self.failed_append(error) from error
