@@ -6,7 +6,7 @@ Kafka's `GroupCoordinatorService.consumerGroupHeartbeat` and `consumerGroupDescr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from uuid import UUID
@@ -22,7 +22,6 @@ from kio.schema.consumer_group_heartbeat.v1.response import TopicPartitions as H
 from kio.schema.errors import ErrorCode
 
 from broker.api.group_admin import describe_each, failed_group, operations_on, require_visible
-from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.network.ports import Handler
 from broker.request_context import RequestContext
@@ -46,8 +45,25 @@ Answer = ConsumerGroupHeartbeatResponse
 new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
-def _prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
-    return ConsumerHeartbeat(
+NOT_YET = ConsumerHeartbeatAnswer("", 0)
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A heartbeat, with its last answer: a member that repeats it mostly gets the same response."""
+
+    heartbeat: ConsumerHeartbeat
+    answer: ConsumerHeartbeatAnswer = NOT_YET
+    response: Answer | None = None
+
+    def response_to(self, answer: ConsumerHeartbeatAnswer) -> Answer:
+        if self.response is None or self.answer != answer:
+            self.answer, self.response = answer, _response(answer)
+        return self.response
+
+
+def _prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Prepared:
+    heartbeat = ConsumerHeartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,
@@ -62,23 +78,25 @@ def _prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Con
         f"/{ctx.connection.client_address}",
         names_itself=ctx.version >= FIRST_VERSION_WITH_OWN_MEMBER_IDS,
     )
+    return Prepared(heartbeat)
 
 
 ADAPTIVE_LINGER_MS = 5
 """In place of a time that follows the load: Kafka's until 4.1."""
 
 
-def _consumer_group_heartbeat(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
-    require_consumer_protocol(ctx.local.config, ctx.image)
+def _consumer_group_heartbeat(ctx: RequestContext, prepared: Prepared) -> Answer | Awaitable[Answer]:
+    coordinator = ctx.coordinators.groups
+    coordinator.require_consumer_protocol(ctx.cluster.cache.image)
+    heartbeat = prepared.heartbeat
     if ctx.permissions is not None:
         _require_rights(ctx, heartbeat.topics or ())
         heartbeat = replace(heartbeat, may_describe=partial(ctx.allows, AclOperation.DESCRIBE, ResourceType.TOPIC))
-    coordinator = ctx.coordinators.groups
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: handle_heartbeat(state.groups.modern, heartbeat))
     if not heartbeat.tells_nothing and answer.done():
         return _linger(ctx, answer.result())
-    return when_done(answer, _response)
+    return when_done(answer, prepared.response_to)
 
 
 def _require_rights(ctx: RequestContext, topics: Iterable[str]) -> None:
@@ -137,7 +155,7 @@ CONSUMER_MEMBER = 1
 def consumer_group_describe(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    require_consumer_protocol(ctx.local.config, ctx.image)
+    ctx.coordinators.groups.require_consumer_protocol(ctx.image)
 
     def described(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
         groups = state.groups.modern

@@ -121,13 +121,6 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
         return effective
 
 
-def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
-    """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
-    offered = "consumer" in config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not image.features.get("group.version", 0):
-        raise UnsupportedVersion
-
-
 class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     """Routes messages for groups, by group id."""
 
@@ -136,6 +129,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
+        self._offers_consumer_protocol = "consumer" in config.list_("group.coordinator.rebalance.protocols")
         self._overrides = [GroupOverrides(f"{kind}.", config) for kind in ("consumer", "share", "streams")]
         consumer, share, streams = self._overrides
         self.consumer_config = consumer_group_config(host.current, consumer)
@@ -161,6 +155,11 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
         )
         super().__init__(host, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
+
+    def require_consumer_protocol(self, image: MetadataImage) -> None:
+        """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
+        if not self._offers_consumer_protocol or not image.features.get("group.version", 0):
+            raise UnsupportedVersion
 
     def start(self) -> None:
         """See `HostedCoordinator.start`; from here on the groups' own configurations count."""

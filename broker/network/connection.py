@@ -20,9 +20,9 @@ from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Repeated
     from broker.network.frames import Foreign
     from broker.network.ports import Accepts, Dispatches
+    from broker.network.repeated import Repeated
     from timing.wheel import TimerTask
 
 SEND_AT_BYTES = 64 * 1024
