@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Route
     from broker.network.request import Request
 
 AFTER_CORRELATION_ID = 8
@@ -24,19 +23,20 @@ CORRELATION_ID_AT = 4
 
 
 class Repeated(NamedTuple):
-    """A request; and, once it was repeated, its last response, which must not be changed any more, and that one's frame.
+    """A request and, once it was repeated, its last response, which must not be changed any more.
 
     Attributes:
         size: that of its frame.
         key_and_version: the first four bytes.
         rest: what comes after the correlation id.
+        route: the `Route` of its API.
         answered: the last response and its frame, or nothing.
     """
 
     size: int
     key_and_version: int
     rest: bytes
-    route: Route
+    route: Any
     ctx: Request
     request: Any
     answered: list[tuple[Any, bytes]]
