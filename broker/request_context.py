@@ -21,7 +21,7 @@ from broker.network.request import Peer
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity

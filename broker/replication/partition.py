@@ -139,8 +139,7 @@ class Partition:
         self.role = Role.OFFLINE if log.is_offline else Role.FOLLOWER
         self.high_watermark = log.high_watermark = max(min(log.high_watermark, self.durable_end), log.log_start_offset)
         log.producers.on_high_watermark(self.high_watermark)
-        log.flusher.on_flush = self._flushed
-        log.on_offline = self._went_offline
+        log.flusher.on_flush, log.on_offline, log.on_start = self._flushed, self._went_offline, self.changed
 
     # -- offsets
 
