@@ -111,7 +111,7 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
             name,
             asked.fetch_offset,
             asked.partition_max_bytes,
-            max(asked.current_leader_epoch, NO_LEADER_EPOCH),
+            asked.current_leader_epoch if asked.current_leader_epoch > NO_LEADER_EPOCH else NO_LEADER_EPOCH,
             asked.last_fetched_epoch,
             asked.log_start_offset,
         )
@@ -176,12 +176,15 @@ class Fetch(RecordsRead):
 
         Those that only other nodes have end it.
         """
+        at, permissions, partitions = self._replicas.at, self._ctx.permissions, self.partitions
         for target in targets:
-            result = FetchPartitionResponse(target.key[1])
+            index = target.key[1]
+            result = FetchPartitionResponse(index)
             try:
-                if self._ctx.permissions is not None:
+                if permissions is not None:
                     self._require_right(target)
-                self.partitions.append(PartitionFetch(target, self.find(target), result))
+                found = None if target.topic is None else at((target.topic, index))
+                partitions.append(PartitionFetch(target, self.find(target) if found is None else found, result))
             except KafkaError as error:
                 self._refuse(target, result, error)
                 result.aborted_transactions = ()
@@ -298,24 +301,39 @@ class Fetch(RecordsRead):
             self._leave_alone(self._watching)
         if self.failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
-        metrics = self._ctx.local.metrics
-        is_consumer = self._request.replica_id < 0
-        throttle = None if is_consumer else self._ctx.replicas.leader_quota
+        names: list[str | None] = []
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
+        last: TopicKey | None = None
         for target, result in results:
             key = target.key[0]
-            if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
-                topics.append((key, []))
-            topics[-1][1].append(result)
-            if throttle is not None and throttle.is_active and target.topic is not None:
-                throttle.record(target.topic, result.partition_index, len(result.records or b""))
-            if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
-                metrics.fetched(target.topic, len(result.records or b""))
+            if last is not key and last != key:
+                last, of_topic = key, []
+                topics.append((key, of_topic))
+                names.append(target.topic)
+            of_topic.append(result)
+        self._count(names, topics)
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
-        if is_consumer and (self.failed or self._unknown):
+        if not self._is_follower and (self.failed or self._unknown):
             leaders = [result.current_leader for _, result in results]
             response.node_endpoints = endpoints_of(self._ctx.image, leaders, self._ctx.connection.listener_name)
         return response
+
+    def _count(self, names: list[str | None], topics: list[tuple[TopicKey, list[FetchPartitionResponse]]]) -> None:
+        """Count what the answer has, for metrics and for the throttle of replication."""
+        metrics, quota = self._ctx.local.metrics, self._replicas.leader_quota
+        throttle = quota if self._is_follower and quota.is_active else None
+        for name, (_, results) in zip(names, topics, strict=True):
+            if name is None:
+                continue
+            size, is_known = 0, name in metrics.topics
+            for result in results:
+                is_known = is_known or result.error_code == 0
+                read = len(result.records or b"")
+                size += read
+                if throttle is not None:
+                    throttle.record(name, result.partition_index, read)
+            if is_known:
+                metrics.fetched(name, len(results), size)
 
     def _size(self) -> int:
         """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""

@@ -117,7 +117,7 @@ class RecordsAppend:
             answer = PartitionProduceResponse(index)
             answers.append(answer)
             records = NOTHING if sent is None else sent  # Kafka does not answer None; here it is data without a batch
-            partition = None if topic is None else self._replicas.get(topic, index)
+            partition = None if topic is None else self._replicas.at((topic, index))
             if partition is None:
                 self._refuse_unknown(topic, index, answer)
                 continue

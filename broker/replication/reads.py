@@ -8,7 +8,7 @@ from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.replication.bounds import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
-from broker.replication.partition import READ_COMMITTED
+from broker.replication.partition import LEADER, NO_LEADER_EPOCH, READ_COMMITTED
 from broker.replication.waits import NOWHERE, DelayedFetch, PartitionFetch
 from protocol.errors import (
     InconsistentTopicId,
@@ -189,7 +189,8 @@ class RecordsRead(ABC):
             except KafkaError as error:
                 self.failed = True
                 self.refuse(fetch, error)
-            self._left = max(0, self._left)  # a negative limit is that of the first partition alone, as in Kafka
+            if self._left < 0:  # noqa: PLR1730 (max() would be a call for each partition)
+                self._left = 0  # a negative limit is that of the first partition alone, as in Kafka
 
     def _plan(self, fetch: PartitionFetch) -> ReadPlan | None:
         """Begin the partition's result; return the read to do, or None if there is nothing new, as most often."""
@@ -198,8 +199,9 @@ class RecordsRead(ABC):
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
-        fetch.leader_epoch = partition.leader_epoch
-        partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
+        fetch.leader_epoch = leader_epoch = partition.leader_epoch
+        if partition.role is not LEADER or target.current_leader_epoch not in (NO_LEADER_EPOCH, leader_epoch):
+            partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
         is_follower = self._is_follower
         if is_follower:
             _check_assigned(self._reader.replica_id, target, partition)

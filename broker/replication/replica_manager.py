@@ -59,6 +59,7 @@ class ReplicaManager:
     the name of a deleted topic; `cluster` is the way to other nodes.
 
     Attributes:
+        at: the hosted partition of a topic's name and a number, None if there is none; a call less than `get`.
         fetch_purgatory: Fetch requests that wait for records.
         produce_purgatory: Produce requests whose records are not committed yet.
         delete_purgatory: DeleteRecords requests that followers have not heard of yet.
@@ -116,12 +117,13 @@ class ReplicaManager:
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
+        self.at = self._by_key.get
         self._without_log: dict[PartitionKey, Replica] = {}
         self._making = LogMaking(logs, self._without_log.__contains__)
         self._prepared: dict[PartitionKey, UnifiedLog] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
-        return self._by_key.get((topic, index))
+        return self.at((topic, index))
 
     def find(self, topic: str, index: int) -> Partition:
         """A hosted partition.

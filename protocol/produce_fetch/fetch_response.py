@@ -144,7 +144,8 @@ def _append_head(out: bytearray, response: FetchResponse, version: int) -> None:
 def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:
     """Append the whole partition at once if it has only offsets, as most have where a consumer reads many."""
     aborted = p.aborted_transactions
-    if p.records != b"" or aborted or not _is_without_tags(p):
+    is_idle = p.records == b"" and not aborted and p.diverging_epoch is NO_EPOCH
+    if not is_idle or p.current_leader is not UNKNOWN_LEADER or p.snapshot_id is not NO_SNAPSHOT:
         return False
     out += _IDLE_PARTITION.pack(
         p.partition_index,
