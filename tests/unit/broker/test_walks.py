@@ -12,16 +12,20 @@ from tests.unit.broker.rig import Rig
 from tests.unit.broker.share.members import ACCEPT, Shared
 from tests.unit.broker.share.members import CONFIG as SHARE_CONFIG
 from tests.unit.broker.walks import Walk, walk
-from tests.unit.broker.wire import answer
+from tests.unit.broker.wire import answer, batch, fetch, produce
 
 MOST: dict[str, tuple[int, int]] = {
-    "JoinGroup": (22, 125),
-    "SyncGroup": (24, 130),
-    "Heartbeat": (16, 40),
-    "OffsetCommit": (27, 115),
-    "EndTxn with marker": (21, 220),
-    "ShareFetch with acknowledgements": (32, 370),
-    "ShareAcknowledge": (27, 240),
+    "Produce": (9, 63),
+    "Fetch": (7, 95),
+    "Fetch of a session with 100 idle partitions": (10, 155),
+    "JoinGroup": (19, 120),
+    "SyncGroup": (24, 115),
+    "Heartbeat": (16, 34),
+    "Heartbeat of the consumer protocol, repeated": (15, 40),
+    "OffsetCommit": (24, 97),
+    "EndTxn with marker": (21, 190),
+    "ShareFetch with acknowledgements": (31, 355),
+    "ShareAcknowledge": (26, 225),
 }
 """Files and Python calls, at most."""
 
@@ -48,6 +52,45 @@ def heartbeat(member: members.ClassicMember) -> None:
         member_id=member.member_id,
         group_instance_id=None,
     )
+
+
+async def test_the_walks_of_records() -> None:
+    walks: dict[str, Walk] = {}
+    async with Rig() as rig:
+        await rig.create("t", 101)
+        client, sessions = rig.connect(), rig.connect()
+        places = [("t", index, 0) for index in range(101)]
+        opened = await sessions.ask("fetch", 12, **fetch(places, max_wait_ms=0, session_epoch=0))
+        for number in range(ROUNDS):
+            records = batch(b"v" * 100)
+            with walk() as walks["Produce"]:
+                client.send("produce", 9, **produce("t", {0: records}))
+                await settle()
+            assert (
+                answer(client.replies()[0], "produce", 9).responses[0].partition_responses[0].error_code.name == "none"
+            )
+            with walk() as walks["Fetch"]:
+                client.send("fetch", 12, **fetch([("t", 0, number)]))
+                await settle()
+            assert answer(client.replies()[0], "fetch", 12).responses[0].partitions[0].records
+            session = {"session_id": opened.session_id, "session_epoch": number + 1}
+            with walk() as walks["Fetch of a session with 100 idle partitions"]:
+                sessions.send("fetch", 12, **fetch([("t", 0, number)], **session))
+                await settle()
+            assert answer(sessions.replies()[0], "fetch", 12).responses[0].partitions[0].records
+    check(walks)
+
+
+async def test_the_walk_of_a_member_of_a_consumer_group() -> None:
+    async with Rig(config=members.CONFIG) as rig:
+        await rig.create("t")
+        member = members.ConsumerMember(rig, "g", "t")
+        await member.heartbeat()
+        for _ in range(ROUNDS):
+            assert (await member.heartbeat()).error_code.name == "none"
+        with walk() as found:
+            assert (await member.heartbeat()).error_code.name == "none"
+    check({"Heartbeat of the consumer protocol, repeated": found})
 
 
 async def test_the_walks_of_a_member_of_a_classic_group() -> None:
