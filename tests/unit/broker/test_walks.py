@@ -15,13 +15,13 @@ from tests.unit.broker.walks import Walk, walk
 from tests.unit.broker.wire import answer, batch, fetch, produce
 
 MOST: dict[str, tuple[int, int]] = {
-    "Produce": (9, 63),
-    "Fetch": (7, 95),
-    "Fetch of a session with 100 idle partitions": (10, 155),
+    "Produce": (10, 59),
+    "Fetch": (12, 83),
+    "Fetch of a session with 100 idle partitions": (12, 91),
     "JoinGroup": (19, 120),
     "SyncGroup": (24, 115),
     "Heartbeat": (16, 34),
-    "Heartbeat of the consumer protocol, repeated": (15, 40),
+    "Heartbeat of the consumer protocol, repeated": (19, 41),
     "OffsetCommit": (24, 97),
     "EndTxn with marker": (21, 190),
     "ShareFetch with acknowledgements": (31, 355),
