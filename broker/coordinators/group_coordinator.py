@@ -16,11 +16,10 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
 from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
+from coordinator.group.classic.group import GroupState
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.kinds import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.modern.groups import ModernGroupServices, ShareStatePort
 from coordinator.group.modern.topics import TopicImage as GroupTopic
 from coordinator.group.share.partition_states import topics_deleted
@@ -32,7 +31,6 @@ from metadata.image import MetadataImage
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from metadata.topics import TopicImage, TopicsDelta
 from protocol import uuids
-from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
 
 MINUTE_MS = 60_000
@@ -129,7 +127,6 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
-        self._offers_consumer_protocol = "consumer" in config.list_("group.coordinator.rebalance.protocols")
         self._overrides = [GroupOverrides(f"{kind}.", config) for kind in ("consumer", "share", "streams")]
         consumer, share, streams = self._overrides
         self.consumer_config = consumer_group_config(host.current, consumer)
@@ -156,11 +153,6 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         )
         super().__init__(host, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
 
-    def require_consumer_protocol(self, image: MetadataImage) -> None:
-        """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
-        if not self._offers_consumer_protocol or not image.features.get("group.version", 0):
-            raise UnsupportedVersion
-
     def start(self) -> None:
         """See `HostedCoordinator.start`; from here on the groups' own configurations count."""
         configs = self._host.cache.image.configs
@@ -184,12 +176,14 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         by_state = self.counts.groups
         return {
             "Rebalance": by_state[GroupState.PREPARING_REBALANCE] + by_state[GroupState.COMPLETING_REBALANCE],
-            "Heartbeat": sum(len(group.members) + len(group.pending) for groups in classic for group in groups.all()),
+            "Heartbeat": sum(
+                len(group.members) + len(group.pending) for groups in classic for group in groups.by_id.values()
+            ),
         }
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
-        classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
-        return GroupCoordinatorShard(context, GroupDirectory(classic, self._modern), self.config, self.counts)
+        groups = GroupDirectory(context, self.config, self.counts, self._new_member_id, self._modern)
+        return GroupCoordinatorShard(context, groups, self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
 from operator import attrgetter
 from typing import ClassVar, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from protocol.errors import UnknownServerError
 from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse
 from protocol.produce_fetch.parts import TopicKey
-from protocol.uuids import ZERO
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -96,9 +93,8 @@ class FetchSession:
     _last_place: int = 0
 
     def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
-        """Add some partitions, then drop others. Raises UnknownServerError at the zero id, after what is before it."""
+        """Add some partitions, then drop others."""
         for target in wanted:
-            require_name(target)
             known = self.targets.get(target.key)
             if known is None:
                 self.targets[target.key] = self.due[target.key] = target
@@ -111,8 +107,6 @@ class FetchSession:
                 known.last_fetched_epoch = target.last_fetched_epoch
                 known.log_start_offset = target.log_start_offset
         for key in forgotten:
-            if key[0] == ZERO and self.targets:
-                raise UnknownServerError
             self.due.pop(key, None)
             self.targets.pop(key, None)
 
@@ -131,7 +125,7 @@ class FetchSession:
 
 
 class FetchContext(Protocol):
-    """What one Fetch request asks for, and how its answer relates to a session."""
+    """The partitions that one Fetch request asks for, and how its answer relates to a session."""
 
     @property
     def targets(self) -> Sequence[Target]: ...
@@ -172,10 +166,6 @@ class Sessionless:
     targets: Sequence[Target]
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
-        """Raises UnknownServerError where Kafka fails: if anything follows a partition of the zero id."""
-        unknown = takewhile(_is_unknown, reversed(results))  # they are the last
-        if any(_is_nameless(target) for target, _ in islice(unknown, 1, None)):
-            raise UnknownServerError
         return ErrorCode.none, INVALID_SESSION_ID, results
 
     preview = respond
@@ -225,18 +215,3 @@ class Incremental:
             return self.respond(results)
         changed = [(target, result) for target, result in results if target.must_tell(result, note=False)]
         return ErrorCode.none, self.session.id, changed
-
-
-def _is_unknown(found: tuple[Target, FetchPartitionResponse]) -> bool:
-    target, result = found
-    return target.topic is None or result.error_code == ErrorCode.unknown_topic_or_partition
-
-
-def _is_nameless(target: Target) -> bool:
-    return target.topic is None and target.key[0] == ZERO
-
-
-def require_name(target: Target) -> None:
-    """Raises UnknownServerError for the zero id, for which Kafka looks up a session's partitions by their names."""
-    if _is_nameless(target):
-        raise UnknownServerError

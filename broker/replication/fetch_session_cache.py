@@ -19,14 +19,9 @@ from broker.replication.fetch_session import (
     SessionError,
     Sessionless,
     Target,
-    require_name,
 )
-from protocol.errors import UnknownServerError
 from protocol.topic_partition import PartitionKey
 
-SHARDS = 8
-IDS_PER_SHARD = (2**31 - 1) // SHARDS
-"""Kafka's cache has a shard for each range of ids, and fails on ids that belong to none."""
 FINAL_EPOCH = -1
 
 EVICTION_MS = 120_000
@@ -128,17 +123,11 @@ class FetchSessionCache:
 
         `read_as`, if it is not None, says all that the request's reads depend on, besides partition and session:
         read in the same way as before, partitions that did not change since are left out.
-
-        Raises UnknownServerError where Kafka fails: for ids out of its range, and the zero topic id within a session.
         """
-        if not -IDS_PER_SHARD < session_id < SHARDS * IDS_PER_SHARD:
-            raise UnknownServerError
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._end(session_id)
             if epoch == FINAL_EPOCH:
                 return Sessionless(wanted)
-            for target in wanted:
-                require_name(target)
             return FullFetch(partial(self._create, uses_topic_ids), wanted)
         session = self._sessions.get(session_id)
         if session is None:
@@ -174,9 +163,9 @@ class FetchSessionCache:
         while len(self._sessions) >= self._max or self.partitions + len(targets) > MOST_IN_ALL:
             if not self._evict(len(targets), now):
                 return INVALID_SESSION_ID
-        session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
+        session_id = self._ids.randrange(1, 2**31)
         while session_id in self._sessions:
-            session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
+            session_id = self._ids.randrange(1, 2**31)
         session = self._sessions[session_id] = FetchSession(session_id, {}, uses_topic_ids, now, now)
         session.update(targets.values(), ())
         return session_id
