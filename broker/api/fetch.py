@@ -299,6 +299,7 @@ class Fetch(RecordsRead):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
         names: list[str | None] = []
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
+        of_topic: list[FetchPartitionResponse] = []
         last: TopicKey | None = None
         for target, result in results:
             key = target.key[0]

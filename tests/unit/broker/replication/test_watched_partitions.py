@@ -11,6 +11,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.fetch.v12.request import FetchPartition, FetchTopic, ForgottenTopic
 
 from broker.api import fetch as fetching
+from broker.replication.fetch_session import Target
 from protocol.durations import MILLISECOND
 from tests.doubles.clock import settle
 from tests.unit.broker import transactions
@@ -183,9 +184,12 @@ async def test_idle_partitions_are_not_looked_at_and_are_forgotten_with_their_se
 ) -> None:
     looked_at: list[int] = []
     plain = fetching.Fetch._find_partitions
-    monkeypatch.setattr(
-        fetching.Fetch, "_find_partitions", lambda self, found: looked_at.append(len(found)) or plain(self, found)
-    )
+
+    def find(self: fetching.Fetch, targets: Sequence[Target]) -> None:
+        looked_at.append(len(targets))
+        plain(self, targets)
+
+    monkeypatch.setattr(fetching.Fetch, "_find_partitions", find)
     async with Rig() as rig:
         await rig.create("wide", 200)
         consumer = Consumer(rig.connect(), "watches")
