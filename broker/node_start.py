@@ -45,7 +45,7 @@ from broker.node_state import Base, Bound, Seams, new_base
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import ClusterMetadata, Coordinators, LocalServices, RequestContext, Services
@@ -320,6 +320,8 @@ def _services(
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
     slots = config.integer("max.incremental.fetch.session.cache.slots")
+    fetch_sessions = FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random)
+    replicas.tell_changes_to(fetch_sessions)
     local = LocalServices(
         base.node_id,
         current,
@@ -327,7 +329,7 @@ def _services(
         seams.random,
         base.metrics,
         limits.throttling,
-        FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
+        fetch_sessions,
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
         DelegationTokens(current),

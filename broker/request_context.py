@@ -21,7 +21,7 @@ from broker.network.request import Peer
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
@@ -102,7 +102,8 @@ class Services:
 class RequestContext:
     """One request (`broker.network.request.Request`), and the parts of the node that handlers use.
 
-    `permissions` are those of the client, None without an authorizer.
+    `permissions` are those of the client, None without an authorizer. Requests that a client repeats have one context:
+    `answered` is for their handlers, what was found last time and the response made of it.
     """
 
     cluster: ClusterMetadata
@@ -121,6 +122,7 @@ class RequestContext:
     permissions: Permissions | None = None
     _image: MetadataImage | None = None
     _raw: Any = None
+    answered: tuple[Any, Any] = (None, None)
 
     @property
     def image(self) -> MetadataImage:
@@ -133,7 +135,7 @@ class RequestContext:
     def require(self, feature: str, protocol: str | None = None) -> None:
         """Raises UnsupportedVersion unless the cluster has the feature, and this node offers the groups' protocol."""
         is_offered = protocol is None or protocol in self.local.config.list_("group.coordinator.rebalance.protocols")
-        if not is_offered or not self.image.features.get(feature, 0):
+        if not is_offered or not self.cluster.cache.image.features.get(feature, 0):
             raise UnsupportedVersion
 
     def allows(

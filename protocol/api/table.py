@@ -29,7 +29,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(11, "join_group", 0, 9, 6, (rights.READ_GROUP,), writes="group", when_failed=(("protocol_name", None),)),
     # A heartbeat is accepted unchecked while the coordinator loads (14), so that no member rejoins.
     Api(12, "heartbeat", 0, 4, 4, (rights.READ_GROUP,),
-        repeats=True, shares_responses=True, forgives=(14,)),
+        repeats=True, forgives=(14,)),
     Api(13, "leave_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(14, "sync_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(15, "describe_groups", 0, 6, 5, (rights.DESCRIBE_GROUPS,), only_reads=True, terse=True),
