@@ -11,7 +11,8 @@ from odradek.cluster.nodes import ClusterBroker
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.faults import Crash, Fault
-from odradek.groups import Delivery, Group, Lag, Member, Transaction
+from odradek.group_kinds import DeadLetter, Delivery, Member, Task
+from odradek.groups import Group, Lag, Transaction
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
 from odradek.report import Explanation, Finding, Journal, JournalEntry
@@ -28,6 +29,7 @@ __all__ = [
     "ControlError",
     "ControlUnavailableError",
     "Crash",
+    "DeadLetter",
     "Delivery",
     "Explanation",
     "Fault",
@@ -42,6 +44,7 @@ __all__ = [
     "Record",
     "RemoteBroker",
     "Snapshot",
+    "Task",
     "Topic",
     "Transaction",
     "WaitTimeoutError",

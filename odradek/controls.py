@@ -62,9 +62,22 @@ class Controls(FaultControls):
         deleted: dict[str, list[str]] = self.control.post("/reset", mark=mark)
         return deleted
 
-    def group(self, group_id: str) -> Group:
-        """A consumer group, whether it exists or not."""
-        return Group(self._client, group_id)
+    def group(
+        self,
+        group_id: str,
+        *,
+        auto_offset_reset: str | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> Group:
+        """A group of any kind, whether it exists or not; `configs` are set, as {"share.delivery.count.limit": 2}.
+
+        `auto_offset_reset` is where a share group begins in a partition that it has not read yet: "earliest", or
+        "latest" (Kafka's default). It is the configuration share.auto.offset.reset; consumers of other groups have
+        their own.
+        """
+        group = Group(self._client, group_id)
+        begins = {} if auto_offset_reset is None else {"share.auto.offset.reset": auto_offset_reset}
+        return group.configure({**begins, **(configs or {})}) if begins or configs else group
 
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id."""

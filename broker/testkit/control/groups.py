@@ -164,6 +164,7 @@ STATES = (
     "Stable",
     "Assigning",
     "Reconciling",
+    "NotReady",
     "Dead",
 )
 NOT_FOUND = 404

@@ -24,6 +24,7 @@ from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.group_kinds import groups_with_configs, remove_configs
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.transactions import forget
 from broker.testkit.inspection.groups import list_groups
@@ -44,12 +45,19 @@ from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe,
 from timing.adjustable_clock import AdjustableClock
 
 TIMEOUT = timedelta(seconds=30)
-KINDS = ("topics", "groups", "transactional_ids")
+KINDS = ("topics", "groups", "transactional_ids", "group_configs")
 
 
 async def _mark(node: Node, _values: Values) -> dict[str, Any]:
     topics = [str(topic.id) for topic in node.cluster.cache.image.topics if not is_internal(topic.name)]
-    return {"mark": {"topics": topics, "groups": await _groups(node), "transactional_ids": await _ids(node)}}
+    return {
+        "mark": {
+            "topics": topics,
+            "groups": await _groups(node),
+            "transactional_ids": await _ids(node),
+            "group_configs": groups_with_configs(node),
+        }
+    }
 
 
 async def _groups(node: Node) -> list[str]:
@@ -77,6 +85,7 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     await asyncio.gather(*(forget(node, transactional_id) for transactional_id in ids))
     groups = [group for group in await _groups(node) if group not in kept["groups"]]
     await asyncio.gather(*(_remove_group(node, group) for group in groups))
+    await remove_configs(node, kept["group_configs"])
     return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
 
 
@@ -115,7 +124,12 @@ async def _delete_topics(node: Node, kept: frozenset[str]) -> list[str]:
 
 
 RESET_ENDPOINTS = (
-    Endpoint("GET", "/mark", "A mark: the topics, groups and transactional ids that there are now.", _mark),
+    Endpoint(
+        "GET",
+        "/mark",
+        "A mark: the topics, groups, transactional ids and groups' configurations that there are now.",
+        _mark,
+    ),
     Endpoint(
         "POST",
         "/reset",
@@ -125,8 +139,8 @@ RESET_ENDPOINTS = (
             Parameter(
                 "mark",
                 Kind.OBJECT,
-                "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
-                "missing, nothing stays.",
+                "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids, "
+                "group_configs (groups). If it is missing, nothing stays.",
             ),
         ),
     ),

@@ -84,7 +84,7 @@ def _list(node: Node, _values: Values) -> dict[str, Any]:
 async def _create(node: Node, values: Values) -> dict[str, Any]:
     """Create the topic unless it exists as it is asked for."""
     name = values["topic"]
-    configs = _texts(values.get("configs", {}))
+    configs = texts_of(values.get("configs", {}))
     existing = node.cluster.cache.topic(name)
     if existing is None:
         await _create_new(node, name, values.get("partitions", BY_DEFAULT), configs)
@@ -93,7 +93,7 @@ async def _create(node: Node, values: Values) -> dict[str, Any]:
     return {**_described(node, existing), "created": False}
 
 
-def _texts(configs: dict[str, Any]) -> dict[str, str]:
+def texts_of(configs: dict[str, Any]) -> dict[str, str]:
     """Configurations as Kafka has them. Raises ControlError."""
     texts = {}
     for name, value in configs.items():
