@@ -63,7 +63,7 @@ async def test_tasks_are_told_with_who_has_them_and_how_far_their_state_is() -> 
         for _ in range(3):
             await member.beat()
         tasks = (await control(rig, "GET", f"/groups/{GROUP}/tasks"))["tasks"]
-        unknown = {"role": "active", "member": member.member_id, "offset": None, "end": None}
+        unknown = {"role": "active", "member": "m", "offset": None, "end": None}
         assert tasks == [{"task": name, **unknown} for name in ("0_0", "0_1", "1_0", "1_1")]
         place = TaskOffset(subtopology_id="1", partition=1, offset=5)
         end = TaskOffset(subtopology_id="1", partition=1, offset=9)
