@@ -42,13 +42,9 @@ async def _set_configs(node: Node, values: Values) -> dict[str, Any]:
                 f"configs: {name!r} is no configuration of a group{did_you_mean(name, GROUP_CONFIGS)}",
                 parameter="configs",
             )
-    removed = {name: None for name, value in given.items() if value is None}
-    await _change(node, {values["group"]: texts_of(_without_none(given)) | removed})
+    texts = texts_of({name: value for name, value in given.items() if value is not None})
+    await _change(node, {values["group"]: {name: texts.get(name) for name in given}})
     return _configs(node, values)
-
-
-def _without_none(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
 
 
 async def _change(node: Node, by_group: Mapping[str, Mapping[str, str | None]]) -> None:

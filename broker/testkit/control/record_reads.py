@@ -14,12 +14,14 @@ from typing import Any
 
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.held_back import held_back
 from broker.testkit.control.record_json import PARAMETERS, Difference, Expected, as_json, distance, shown
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
 from broker.testkit.inspection.partitions import leader_of
 from protocol.errors import NotLeaderOrFollower
 from protocol.metadata.topics import NO_LEADER
+from protocol.records.build import Record
 
 MOST_RECORDS = 2_000
 """The most records of an answer."""
@@ -128,6 +130,9 @@ class _Search:
             elif self.nearest is None or distance(differences) <= distance(self.nearest[1]):
                 self.nearest = one, differences
 
+    def matches(self, record: Record) -> bool:
+        return not self.expected.differences(record)
+
     def failure(self, timeout: float) -> str:
         what = f"{self.count} records" if self.expected.is_anything else f"a record with {self.expected}"
         if self.count > 1 and not self.expected.is_anything:
@@ -169,8 +174,16 @@ async def _wait(node: Node, values: Values) -> bytes:
         return len(search.found) >= search.count
 
     if not await until(reader, are_there, timeout):
-        raise ControlError(search.failure(timeout), status=408)
+        held = await _held_back(node, values, reader, search)
+        raise ControlError("\n".join([search.failure(timeout), *held]), status=408)
     return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
+
+
+async def _held_back(node: Node, values: Values, reader: TopicReader, search: _Search) -> list[str]:
+    """Say which records would match, if readers of committed records were given them."""
+    if not values.get("committed", True):
+        return []
+    return await held_back(node, values["topic"], reader.positions, search.matches)
 
 
 async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
