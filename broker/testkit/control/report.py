@@ -93,12 +93,13 @@ SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": 
 
 
 async def _explain(node: Node, values: Values) -> dict[str, Any]:
-    if len(values) != 1:
-        what = "only one of them" if values else "one of them"
-        raise ControlError(f"group, topic, transactional_id: expected {what}", parameter=next(iter(values), "group"))
-    ((subject, name),) = values.items()
+    chosen = {subject: name for subject, name in values.items() if subject in SUBJECTS}
+    if len(chosen) != 1:
+        what = "only one of them" if chosen else "one of them"
+        raise ControlError(f"group, topic, transactional_id: expected {what}", parameter=next(iter(chosen), "group"))
+    ((subject, name),) = chosen.items()
     findings = await SUBJECTS[subject](node, name)
-    return {
+    answer = {
         "subject": subject,
         "name": name,
         "findings": [
@@ -111,12 +112,25 @@ async def _explain(node: Node, values: Values) -> dict[str, Any]:
             for finding in findings
         ],
     }
+    if not values.get("text"):
+        return answer
+    from odradek.report import Explanation
+
+    return {"text": str(Explanation(answer))}
 
 
 T = TypeVar("T")
 
 
 async def _report(node: Node, values: Values) -> dict[str, Any]:
+    if not values.get("text"):
+        return await _reported(node, values)
+    from odradek.report import ENTRIES, report_text
+
+    return {"text": report_text(await _reported(node, {"limit": ENTRIES, **values}))}
+
+
+async def _reported(node: Node, values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
     by_topic: dict[str, list[PartitionView]] = {topic: [] for topic in topics}
@@ -165,6 +179,8 @@ def _partition(one: PartitionView) -> dict[str, Any]:
     return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
 
 
+TEXT = Parameter("text", Kind.BOOLEAN, "true: only `text`, for somebody to read")
+
 ENDPOINTS = (
     Endpoint(
         "GET",
@@ -183,7 +199,7 @@ ENDPOINTS = (
         "/explain",
         "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
         _explain,
-        tuple(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
+        (*(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS), TEXT),
     ),
     Endpoint(
         "GET",
@@ -193,6 +209,7 @@ ENDPOINTS = (
         (
             Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
             Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
+            TEXT,
         ),
     ),
 )
