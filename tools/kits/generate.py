@@ -1,7 +1,7 @@
 """Writes what the kits of other languages take from the control interface's OpenAPI document: the bodies of requests.
 
-`python -m tools.kits.generate` writes the files anew; a test holds that they are as it would write them. Names are those
-of the interface, as each language spells them: `client_id` is `ClientID` in Go, `clientId` in Java, itself in TypeScript.
+`python -m tools.kits.generate` writes the files anew; a test holds that they are as it would write them. Names are
+those of the interface, as each language spells them: `client_id` is `ClientID` in Go, `clientId` in Java.
 """
 
 from __future__ import annotations
