@@ -57,6 +57,7 @@ class BrokerMixin:
             if not broker.running:
                 broker.start()
             mark, self._since = broker.mark(), broker.journal(limit=0).mark
+            broker.last_chaos = None
             self._odradek = broker
             self.addCleanup(self._clean, mark)  # type: ignore[attr-defined]
         return self._odradek
@@ -101,13 +102,15 @@ class BrokerMixin:
         return reports
 
     def _add_report(self, error: Exception) -> None:
-        if self._odradek is None or isinstance(error, unittest.SkipTest):
+        broker = self._odradek
+        if broker is None or isinstance(error, unittest.SkipTest):
             return
         try:
-            text = self._odradek.report(since=self._since)
+            text = broker.report(since=self._since)
         except (ControlError, RuntimeError):
-            text = self._odradek.last_words()
-        error.add_note(f"odradek:\n{text}")
+            text = broker.last_words()
+        played = "" if broker.last_chaos is None else f"\n{broker.last_chaos.described()}"
+        error.add_note(f"odradek:\n{text}{played}")
 
 
 class BrokerTestCase(BrokerMixin, unittest.TestCase):

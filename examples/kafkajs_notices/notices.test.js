@@ -48,7 +48,7 @@ test("a session that ends costs no order", async () => {
   await notices.expect({ order: 8 });
 });
 
-test("orders that came while the broker was down are not lost", async () => {
+test.skipIf(process.env.BROKER_CONTROL)("orders that came while the broker was down are not lost", async () => {
   await service.start();
   await odradek.group(GROUP).wait({ state: "Stable", members: 1 });
   await odradek.kill();

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self, TypeVar
 from odradek.chaos.schedule import Event, Value, shrink, text_of
 from odradek.clock import Clock
 from odradek.control import ControlError, WaitTimeoutError
-from odradek.faults import Fault
+from odradek.faults import Fault, Phase
 from odradek.groups import Group
 from odradek.topic import Topic
 
@@ -35,7 +35,16 @@ class Target(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-    def fault(self, api: str | int | None = None, **values: Any) -> Fault: ...
+    def fault(
+        self,
+        api: str | int | None = None,
+        *,
+        error: str | int | None = None,
+        delay: float | None = None,
+        disconnect: bool | None = None,
+        phase: Phase | None = None,
+        count: int | None = None,
+    ) -> Fault: ...
 
     def stall(self) -> Fault: ...
 
@@ -124,26 +133,31 @@ class Chaos:
 
     def _run(self) -> None:
         undoing: list[tuple[float, Undo]] = []
-        began = time.monotonic()
         try:
-            for event in self.events:
-                if self._undo_until(began + event.at, undoing):
-                    return
-                outcome, undo = self._do(event)
-                self.played.append((event, outcome))
-                if undo is not None:
-                    undoing.append((time.monotonic() + float(event.values.get("lasts", 0)), undo))
-            if undoing:
-                self._undo_until(max(until for until, _ in undoing), undoing)
+            try:
+                self._play(undoing)
+            finally:
+                for _, undo in undoing:
+                    _quietly(undo)
         except BaseException as error:  # noqa: BLE001 - it is raised where the test is
             self._error = error
-        finally:
-            for _, undo in undoing:
-                _quietly(undo)
+
+    def _play(self, undoing: list[tuple[float, Undo]]) -> None:
+        """Do each event at its time, and end what lasts; `undoing` has what was not ended yet."""
+        began = time.monotonic()
+        for event in self.events:
+            if self._undo_until(began + event.at, undoing):
+                return
+            outcome, undo = self._do(event)
+            self.played.append((event, outcome))
+            if undo is not None:
+                undoing.append((time.monotonic() + float(event.values.get("lasts", 0)), undo))
+        if undoing:
+            self._undo_until(max(until for until, _ in undoing), undoing)
 
     def fault(self, api: Value, **values: Any) -> Fault:
-        """Set a fault that is removed at the end of the play, if not before."""
-        fault = self.target.fault(api=str(api), **values)
+        """Set a fault of the target that is removed at the end of the play, if not before."""
+        fault = self.target.fault(str(api), **values)
         self._faults.append(fault)
         return fault
 

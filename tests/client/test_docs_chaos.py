@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek import Broker
-from odradek.chaos.schedule import KINDS, Event, text_of
+from odradek.chaos.schedule import KINDS, Event, Value, text_of
 from tests.client.plugin_runs import run
 from tests.pages import blocks
 
@@ -53,9 +53,15 @@ def test_a_failing_test_shows_what_was_played(pytester: pytest.Pytester) -> None
 
 @pytest.mark.timeout(120)
 def test_every_kind_is_played_and_nothing_of_it_stays() -> None:
-    values = {"lost_replies": {"api": "Fetch"}, "lost_requests": {"api": "EndTxn"}, "clock_jumps": {"seconds": 5}}
-    lasting = {"slow_disks": {"delay": 0.1, "lasts": 0.2}, "stalls": {"lasts": 0.1}, "crashes": {"lasts": 0.2}}
-    events = [Event(at / 10, kind, {**values, **lasting}.get(kind, {})) for at, kind in enumerate(KINDS)]
+    values: dict[str, dict[str, Value]] = {
+        "lost_replies": {"api": "Fetch"},
+        "lost_requests": {"api": "EndTxn"},
+        "clock_jumps": {"seconds": 5},
+        "slow_disks": {"delay": 0.1, "lasts": 0.2},
+        "stalls": {"lasts": 0.1},
+        "crashes": {"lasts": 0.2},
+    }
+    events = [Event(at / 10, kind, values.get(kind, {})) for at, kind in enumerate(KINDS)]
     events.append(Event(2, "lost_replies", {"api": "OffsetCommit"}))
     with Broker() as broker:
         with broker.chaos(schedule=text_of(events)) as chaos:
