@@ -28,6 +28,7 @@ type node struct {
 	process   *exec.Cmd
 	stdin     io.Closer // closed by whatever ends this process, whereupon the broker ends too
 	ended     chan struct{}
+	log       *os.File
 }
 
 func startNode(options Options) (*node, error) {
@@ -64,12 +65,14 @@ func (n *node) run(words []string) error {
 	}
 	process := exec.Command(words[0], words[1:]...)
 	process.Env = withoutSettings(os.Environ())
-	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	var err error
+	if n.log == nil {
+		n.log, err = os.OpenFile(filepath.Join(n.folder, "broker.log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
 	}
-	defer log.Close()
-	process.Stdout, process.Stderr = log, log
+	process.Stdout, process.Stderr = n.log, n.log
 	if n.stdin, err = process.StdinPipe(); err != nil {
 		return err
 	}
@@ -155,6 +158,7 @@ func (n *node) startContainer(image string) error {
 	if err := n.run(words); err != nil {
 		return err
 	}
+	os.RemoveAll(n.folder) // it has the log alone, which stays open: nobody would remove it once this process has ended
 	n.url = fmt.Sprintf("http://127.0.0.1:%d", control)
 	if err := n.await(func() bool { _, err := n.send("GET", "/status", nil); return err == nil }); err != nil {
 		return err
@@ -256,12 +260,16 @@ func (n *node) kill() {
 func (n *node) close() {
 	n.stop()
 	os.RemoveAll(n.folder)
+	if n.log != nil {
+		n.log.Close()
+	}
 }
 
-func (n *node) logPath() string { return filepath.Join(n.folder, "broker.log") }
-
 func (n *node) lastWords() string {
-	text, _ := os.ReadFile(n.logPath())
+	if n.log == nil {
+		return ""
+	}
+	text, _ := io.ReadAll(io.NewSectionReader(n.log, 0, 1<<30))
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }

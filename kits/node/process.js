@@ -31,8 +31,14 @@ export class Node {
         throw new Error("BROKER_CONTROL names a broker that runs already: it has settings of its own");
       }
     } else {
+      const isNew = this.folder === undefined;
       this.folder ??= mkdtempSync(join(tmpdir(), "odradek-"));
-      await (process.env.BROKER_IMAGE ? this.#startContainer(process.env.BROKER_IMAGE) : this.#startProcess());
+      try {
+        await (process.env.BROKER_IMAGE ? this.#startContainer(process.env.BROKER_IMAGE) : this.#startProcess());
+      } catch (error) {
+        if (isNew) await this.close();
+        throw error;
+      }
     }
     const status = await this.send("GET", "/status");
     this.bootstrap = Object.values(status.listeners)[0];
@@ -144,6 +150,7 @@ export class Node {
   async close() {
     await this.stop();
     if (this.folder) rmSync(this.folder, { recursive: true, force: true });
+    this.folder = undefined;
   }
 
   #log() {

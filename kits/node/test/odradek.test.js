@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Broker, ControlError } from "odradek";
@@ -81,19 +83,25 @@ test("two brokers have settings of their own", async () => {
 });
 
 test("a command that is not there is named", async () => {
-  const before = process.env.ODRADEK;
-  process.env.ODRADEK = "/no/odradek";
+  const { ODRADEK, TMPDIR } = process.env;
+  const folder = mkdtempSync(join(tmpdir(), "kit-"));
+  Object.assign(process.env, { ODRADEK: "/no/odradek", TMPDIR: folder });
   try {
     await assert.rejects(Broker.start(), /set ODRADEK \(a command\), BROKER_IMAGE or BROKER_CONTROL/);
+    assert.deepEqual(readdirSync(folder), []);
   } finally {
-    process.env.ODRADEK = before;
+    for (const [name, value] of Object.entries({ ODRADEK, TMPDIR })) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+    rmdirSync(folder);
   }
 });
 
 const WAITS = `
 import { Broker } from "odradek";
 const broker = await Broker.start();
-console.log(JSON.stringify({ pid: broker.pid, folder: (await broker.get("/status")).data_dirs ?? null }));
+console.log(JSON.stringify({ pid: broker.pid }));
 setInterval(() => {}, 1000);
 `;
 
