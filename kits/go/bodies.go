@@ -88,7 +88,7 @@ type Expected struct {
 	Committed *bool `json:"committed,omitempty"`
 	// how many records, 1 if not given
 	Count *int `json:"count,omitempty"`
-	// how long to wait, in seconds
+	// the longest wait, in seconds (default 5)
 	Timeout *float64 `json:"timeout,omitempty"`
 	// the key, as text
 	Key string `json:"key,omitempty"`

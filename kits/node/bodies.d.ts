@@ -90,7 +90,7 @@ export interface Expected {
   committed?: boolean;
   /** How many records, 1 if not given. */
   count?: number;
-  /** How long to wait, in seconds. */
+  /** The longest wait, in seconds (default 5). */
   timeout?: number;
   /** The key, as text. */
   key?: string;

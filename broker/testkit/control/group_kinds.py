@@ -20,20 +20,34 @@ from broker.api.configs import changed_respond, changed_wanted
 from broker.config.resource_configs import GROUP_CONFIGS
 from broker.nearest import did_you_mean
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.groups import GROUP, existing_here
 from broker.testkit.control.topics import LOOK_MS, texts_of
 from broker.testkit.inspection.share_and_streams import TaskView, read_streams_group
 from controller.configs import AlterOp, decide
 from metadata.configs import ResourceType
 
+ENDPOINTS = Endpoints()
 
+
+@ENDPOINTS("GET /groups/{group}/configs", "The configurations that are set for a group.", GROUP)
 def _configs(node: Node, values: Values) -> dict[str, Any]:
     """What is set for the group itself."""
     group_id = values["group"]
     return {"group": group_id, "configs": dict(node.cluster.cache.image.configs.of(ResourceType.GROUP, group_id))}
 
 
+@ENDPOINTS(
+    "POST /groups/{group}/configs",
+    "Set configurations of a group, which need not exist.",
+    GROUP,
+    Parameter(
+        "configs",
+        Kind.OBJECT,
+        "as share.auto.offset.reset; null removes one, and the broker's default counts",
+        required=True,
+    ),
+)
 async def _set_configs(node: Node, values: Values) -> dict[str, Any]:
     given = values["configs"]
     for name in given:
@@ -107,6 +121,11 @@ async def remove_configs(node: Node, kept: Collection[str]) -> None:
         await _change(node, removed)
 
 
+@ENDPOINTS(
+    "GET /groups/{group}/tasks",
+    "The tasks of a streams group, who has them, and how far their state is; `problem` says why there are none.",
+    GROUP,
+)
 async def _tasks(node: Node, values: Values) -> dict[str, Any]:
     """The tasks of a streams group. Raises ControlError for a group of another kind."""
     group_id = values["group"]
@@ -139,30 +158,3 @@ def _task(one: TaskView) -> dict[str, Any]:
         "offset": one.offset,
         "end": one.end,
     }
-
-
-ENDPOINTS = (
-    Endpoint("GET", "/groups/{group}/configs", "The configurations that are set for a group.", _configs, (GROUP,)),
-    Endpoint(
-        "POST",
-        "/groups/{group}/configs",
-        "Set configurations of a group, which need not exist.",
-        _set_configs,
-        (
-            GROUP,
-            Parameter(
-                "configs",
-                Kind.OBJECT,
-                "as share.auto.offset.reset; null removes one, and the broker's default counts",
-                required=True,
-            ),
-        ),
-    ),
-    Endpoint(
-        "GET",
-        "/groups/{group}/tasks",
-        "The tasks of a streams group, who has them, and how far their state is; `problem` says why there are none.",
-        _tasks,
-        (GROUP,),
-    ),
-)

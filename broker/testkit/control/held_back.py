@@ -14,8 +14,8 @@ from broker.node import Node
 from broker.replication.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replication.partition import Partition
 from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, decode_within, whole_batches
-from broker.testkit.explain.situations import counted
-from broker.testkit.inspection.cluster import list_transactions
+from broker.testkit.inspection import list_transactions
+from odradek.explain_rules import counted
 from protocol.errors import KafkaError
 from protocol.primitives import Buffer
 from protocol.records.build import Record

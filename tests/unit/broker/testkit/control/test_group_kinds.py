@@ -9,7 +9,7 @@ from broker.testkit.control.endpoint import ControlError
 from tests.unit.broker.members import CONFIG as GROUPS_CONFIG
 from tests.unit.broker.members import ClassicMember
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.streams.members import CONFIG, GROUP, Member
+from tests.unit.broker.streams_members import CONFIG, GROUP, Member
 from tests.unit.broker.testkit.control.asking import control
 
 BEGINS = "share.auto.offset.reset"

@@ -27,7 +27,7 @@ public final class Expected extends Body {
     return this;
   }
 
-  /** How long to wait, in seconds. */
+  /** The longest wait, in seconds (default 5). */
   public Expected timeout(double timeout) {
     set("timeout", timeout);
     return this;
