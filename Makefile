@@ -59,7 +59,7 @@ soak: $(VENV)/.dev ## half an hour of mixed load; memory and descriptors are giv
 crashpoints: $(VENV)/.dev ## a power failure before every single operation of a run; takes minutes
 	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
 
-examples: $(VENV)/.dev tools ## the examples' own tests, in Python, Go and Java
+examples: $(VENV)/.dev tools ## the tests of the examples and of the kits: Python, Go, Java, Node
 	$(PYTEST) $(ARGS) tests/client/test_examples.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
