@@ -42,7 +42,6 @@ from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
 from storage.workers import ThreadWorkers
-from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -182,6 +181,7 @@ def _seams(
     files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
     if config.string("odradek.control").strip():
         from broker.faults.power_failure import PowerFailureFiles
+        from timing.adjustable_clock import AdjustableClock
 
         clock, files = AdjustableClock(clock), PowerFailureFiles(files)
     return Seams(clock, files, workers, random.SystemRandom(), tell=tell)
@@ -246,7 +246,7 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
     """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
-    if not config.boolean("odradek.console"):
+    if not config.boolean("odradek.console") or config.integer("odradek.http.port") < 0:
         return None
     from broker.console.console import Console
 
