@@ -372,5 +372,5 @@ def _is_match(pattern: re.Pattern[str], text: str) -> bool:
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
     """The CRC-32C of what the client must push, and of its id (KIP-714), as a signed number."""
-    unsigned = crc32c(f"{metrics}{interval_ms}".encode(), crc32c.crc32c(instance_id.bytes))
+    unsigned = crc32c(f"{metrics}{interval_ms}".encode(), crc32c(instance_id.bytes))
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned
