@@ -48,7 +48,7 @@ torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills 
 
 fuzz: $(VENV)/.fuzz ## coverage-guided: everything that reads bytes which others made (ARGS="request_bodies --seconds 600")
 	$(BIN)/python -m tests.fuzzing $(ARGS)
-	$(PYTEST) --fuzz 200 -o timeout=7200 tests/unit/broker/test_fuzzed_bytes.py
+	$(PYTEST) --fuzz 200 -o timeout=7200 tests/unit/broker/network/test_fuzzed_bytes.py
 
 simulate: $(VENV)/.dev ## lives of simulated clusters under crashes and cuts, for an hour (ARGS="--minutes 600 --first 5000")
 	$(BIN)/python -m tests.simulation --minutes 60 $(ARGS)

@@ -45,8 +45,8 @@ from storage.workers import ThreadWorkers
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from broker.console.console import Console
-    from broker.testkit.control.server import ControlServer
+    from broker.console import Console
+    from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
 
@@ -89,6 +89,11 @@ def serve(
         settings = (f"odradek.profile={profile}", *settings)
     with wrong_configuration_ends():
         loaded = load_options(config_files, settings, fallback=fallback)
+    nodes = None
+    if brokers is not None:
+        from broker.admin.supervisor import prepare, run_nodes, shared_arguments
+
+        nodes = prepare(loaded, brokers, lambda arguments: serve.main(arguments, prog_name="odradek serve"))
     tracebacks = logging.configure(
         loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format")
     )
@@ -98,10 +103,8 @@ def serve(
     if parent is not None and remove_with_parent is not None:
         atexit.register(parent.remove, remove_with_parent)
     ready = Ready(ready_fd, ready_file)
-    if brokers is not None:
-        from broker.admin.supervisor import run_nodes, shared_arguments
-
-        sys.exit(run_nodes(loaded, brokers, shared_arguments(config_files, settings), ready.write, parent))
+    if nodes is not None:
+        sys.exit(run_nodes(loaded, nodes, shared_arguments(config_files, settings), ready.write, parent))
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 
@@ -170,7 +173,7 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     with asyncio.Runner(loop_factory=factory) as runner:
         status = runner.run(begin())
     logging.flush_last_lines()
-    sys.exit(status)
+    _leave(status)
 
 
 def _seams(
@@ -239,16 +242,16 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     address = control_address(config)
     if address is None:
         return None
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
-    """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
+    """Return what makes the console, imported if there is to be one, and before the node has anybody to answer."""
     if not config.boolean("odradek.console") or config.integer("odradek.http.port") < 0:
         return None
-    from broker.console.console import Console
+    from broker.console import Console
 
     return Console
 

@@ -1,4 +1,4 @@
-"""What the classes of messages say about the wire, in the form the readers and writers are built from.
+"""The wire format as the classes of messages say it, in the form the readers and writers are built from.
 
 The classes are kio's dataclasses, which say it in the metadata of their fields, and those of `protocol.declared`, which
 say it in the types of their fields: dataclasses, or named tuples. A declared class serves all versions of a record; a
@@ -252,7 +252,7 @@ _STEP = "    "
 
 
 class GeneratedSource:
-    """What the generators of readers and writers have in common: the lines of source for one entity.
+    """The common part of the generators of readers and writers: the lines of source for one entity.
 
     `level` is the nesting depth of the entity: `entity0` is the message, `entity1` is inside it, read in its loop.
     Lines and names are those of the whole function; `depth` is the indentation of its outermost lines.

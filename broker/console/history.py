@@ -1,4 +1,4 @@
-"""What the charts show: rates of the node and lags of groups, as they were in the last half hour.
+"""What the charts of the console show: rates of the node and lags of groups, as they were in the last half hour.
 
 Samples are small, and there are only so many: that bounds the memory.
 """
@@ -133,11 +133,17 @@ class History:
             if not self._lags and not await self._has_groups():
                 return
             await asyncio.to_thread(importlib.import_module, "broker.console.lags")
-            from broker.console.lags import note_lags
+            from broker.console.lags import lags_of_groups
 
-            await note_lags(self._node, self._lags)
+            found = await lags_of_groups(self._node, list(self._lags), MOST_GROUPS)
         except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
             logger.debug("lags were not noted for the console", error=str(error))
+            return
+        for group_id, lags in found.items():
+            if lags is None:
+                self._lags.pop(group_id, None)
+            elif group_id in self._lags or len(self._lags) < MOST_GROUPS:
+                self._lags.setdefault(group_id, Lags()).add(lags)
 
     async def _has_groups(self) -> bool:
         for context in self._node.coordinators.groups.runtime.contexts():

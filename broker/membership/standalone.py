@@ -246,7 +246,7 @@ class StandaloneMetadata:
         self._registration = self.controller.refusal = None
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
-        """What this run begins with: bootstrap records, where there are none yet, and the registration."""
+        """Yield the first records of this run: bootstrap records, where there are none yet, and the registration."""
         from controller import restoring
 
         schema = self.controller.around.schema
@@ -317,7 +317,7 @@ class StandaloneMetadata:
 
 
 class _Read:
-    """What was read: the image, and the topics that the log deletes.
+    """The result of reading: the image, and the topics that the log deletes.
 
     `in_transaction`: the log ends within a metadata transaction.
 

@@ -15,12 +15,12 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchTopic
 
 from metadata.acls import AclOperation
 from tests.unit.broker import members, transactions
+from tests.unit.broker.authorization.test_guard import ALICE, SETTINGS, allow
 from tests.unit.broker.rig import Client
-from tests.unit.broker.security.test_guard import ALICE, SETTINGS, allow
 from tests.unit.broker.share.members import ACCEPT, Shared
 from tests.unit.broker.share.members import CONFIG as SHARE_CONFIG
-from tests.unit.broker.streams.members import CONFIG as STREAMS_CONFIG
-from tests.unit.broker.streams.members import Member as StreamsMember
+from tests.unit.broker.streams_members import CONFIG as STREAMS_CONFIG
+from tests.unit.broker.streams_members import Member as StreamsMember
 from tests.unit.broker.wire import answer, batch, fetch, produce
 from tests.unit.budgets.meters import MeteredRig
 

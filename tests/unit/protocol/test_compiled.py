@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_what_several_processes_have_compiled_is_together_in_the_file(tmp_path: 
     assert os.listdir(tmp_path) == ["texts"]
 
 
-def damaged(version: str = sys.version, **codes: object) -> bytes:
+def damaged(version: str = sys.version, **codes: Any) -> bytes:
     """A file with these codes at the places of these texts, all of which are at its end."""
     head = marshal.dumps((version, {_digest(text[1:]): (0, 1000) for text in codes}))
     return len(head).to_bytes(4, "big") + head + b"".join(marshal.dumps(code) for code in codes.values())
@@ -123,3 +124,23 @@ def test_the_nodes_program_compiles_no_dataclass_twice(tmp_path: Path) -> None:
     ]
     assert counts[0] > 500
     assert counts[1] == 0
+
+
+def test_a_fork_that_has_closed_its_descriptors_reads_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "texts"
+    first = begun(path)
+    value(first, "1")
+    first.keep(str(path))
+    texts = begun(path)
+    monkeypatch.setattr(compiled, "texts", texts)
+    monkeypatch.setattr(compiled, "_file", lambda: str(path))
+    os.close(texts._file)
+    (tmp_path / "other").write_bytes(bytes(100_000))
+    other = os.open(tmp_path / "other", os.O_RDONLY)
+    assert other == texts._file  # what has the number now
+    compiled.begin_in_fork()
+    assert value(texts, "1") == 1
+    assert texts._new == {}
+    os.close(other)
