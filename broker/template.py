@@ -36,6 +36,8 @@ LOADED = (
 LOADED_LATER = (
     "broker.testkit.control.app",
     "broker.observe.http_app",
+    "broker.membership.followed_metadata",
+    "broker.observe.cluster_metrics",
     "controller.create_topics",
     "controller.producer_ids",
     "broker.http.connections",

@@ -159,13 +159,14 @@ import atexit, sys
 sys.path.insert(0, {root!r})
 from broker import template
 import broker.__main__
+from broker.program import main
 
 for name in template.LOADED_LATER:
     template.load(name)
 arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
-broker.__main__.main(arguments, prog_name="odradek")
+main(arguments, prog_name="odradek")
 """
 
 
