@@ -56,7 +56,7 @@ def keep(*descriptors: int) -> None:
         if int(name) >= len(moved):
             with contextlib.suppress(OSError):  # that of the listing itself
                 os.close(int(name))
-    compiled.begin()  # its file was one of them, and the number may soon be that of another
+    compiled.begin_in_fork()
 
 
 def take_environment(environment: Mapping[str, str]) -> None:

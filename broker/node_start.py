@@ -24,7 +24,6 @@ from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.broker_clients import BrokerClients
-from broker.membership.controller_service import ControllerService
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
 from broker.membership.publisher import NodeMetadata
@@ -58,6 +57,7 @@ from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.authorization.guard import Guard
+    from broker.membership.controller_service import ControllerService
     from broker.observe.http import HttpServer
 
 
@@ -288,6 +288,8 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
     """Make the service by which a node with its own controller is the controller of other nodes too."""
     if not isinstance(metadata, StandaloneMetadata):
         return None
+    from broker.membership.controller_service import ControllerService
+
     session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
     clock = base.seams.clock.machine
     return ControllerService(metadata.controller, metadata.log, clock, dirs.cluster_id, session_timeout_ms)

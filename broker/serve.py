@@ -42,7 +42,6 @@ from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
 from storage.workers import ThreadWorkers
-from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -185,6 +184,7 @@ def _seams(
     files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
     if config.string("odradek.control").strip():
         from broker.faults.power_failure import PowerFailureFiles
+        from timing.adjustable_clock import AdjustableClock
 
         clock, files = AdjustableClock(clock), PowerFailureFiles(files)
     return Seams(clock, files, workers, random.SystemRandom(), tell=tell)

@@ -31,7 +31,9 @@ from protocol.api.table import API_BY_NAME
 
 LOADED = (
     "uvloop",
+    "broker.program",
     "broker.serve",
+    "controller.restoring",
     "broker.testkit.control.server",
     "broker.faults.power_failure",
 )
@@ -39,6 +41,11 @@ LOADED = (
 
 LOADED_LATER = (
     "broker.testkit.control.app",
+    "broker.observe.http_app",
+    "broker.membership.followed_metadata",
+    "broker.observe.cluster_metrics",
+    "controller.create_topics",
+    "controller.producer_ids",
     "broker.http.connections",
     *(f"broker.api.{name}" for name in sorted(set(MODULES.values()))),
     "kio.index",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
+from .crc import crc32c
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12  # base offset and batch length: what precedes the bytes that batch length counts
