@@ -102,7 +102,7 @@ release: $(VENV)/.dev sbom ## VERSION=0.2.0: versions, changelog, commit, wheels
 
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
-	uv pip compile pyproject.toml --group build --extra cli -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-cli.txt
+	uv pip compile pyproject.toml --group build --extra cli --extra registry -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-cli.txt
 	uv pip compile pyproject.toml --group build --group dev -c requirements-cli.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
