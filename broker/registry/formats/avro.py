@@ -51,7 +51,7 @@ class _Checker(ReaderWriterCompatibilityChecker):
     """The library's, which counts its work."""
 
     def __init__(self, work: Work) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._work = work
 
     def calculate_compatibility(self, reader: Schema, writer: Schema, location: list[str]) -> SchemaCompatibilityResult:
