@@ -165,8 +165,10 @@ async def _same(call: Call, new: Understood, versions: Sequence[Schema]) -> Sche
     def find() -> Schema | None:
         for schema, given in candidates:
             parsed = call.schemas.parse(schema.kind, given)
-            inlined = schema.references and not new.wanted.references
-            if (parsed.formatted("resolved") if inlined else parsed.text) == new.parsed.text:
+            inlined = bool(schema.references) and not new.wanted.references
+            if inlined and schema.kind == AVRO and parsed.formatted("resolved") == new.parsed.text:
+                return schema
+            if not inlined and parsed.meaning == new.parsed.meaning:
                 return schema
             if not inlined and new.text != new.parsed.text and parsed.normalized() == new.text:
                 return schema

@@ -29,6 +29,10 @@ class AvroSchema:
     schema: Schema
     needed: dict[str, tuple[Any, str]]
 
+    @property
+    def meaning(self) -> str:
+        return self.text
+
     def normalized(self) -> str:
         ordered = avro_text.Normal().value(self.source)
         return avro_text.text_of(avro_text.Canonical(), ordered)

@@ -30,6 +30,10 @@ class JsonSchema:
     source: Any
     document: Document
 
+    @property
+    def meaning(self) -> str:
+        return self.text
+
     def normalized(self) -> str:
         return compact(_sorted(self.source))
 

@@ -65,11 +65,15 @@ class Parsed(Protocol):
     """A schema of some kind.
 
     Attributes:
-        text: as the registry keeps it: the same for schemas that differ in what has no meaning, such as spaces.
+        text: as the registry keeps it.
+        meaning: the same for schemas that differ in what has no meaning, such as spaces.
     """
 
     @property
     def text(self) -> str: ...
+
+    @property
+    def meaning(self) -> str: ...
 
     def normalized(self) -> str:
         """The text, the same also for schemas that differ in the order of what has no order."""

@@ -3,9 +3,9 @@
 Another parser would have to be right about all that protoc knows; and what strangers write cannot harm this process or
 keep it busy, as the compiler's time and memory are bounded. It takes some milliseconds for each new text.
 
-Clients register the text of a .proto file, or (Python's) its descriptor in base64. A text is kept as it is, a descriptor
-as text. Two schemas are the same if their descriptors and comments are. Imports are references by name; Google's types
-(`google/protobuf/*.proto`) and Confluent's (`confluent/*.proto`) are always there.
+Clients register the text of a .proto file, or (Python's) its descriptor in base64. A text is kept as it is, a
+descriptor as text. Two schemas are the same if their descriptors and comments are. Imports are references by name;
+Google's types (`google/protobuf/*.proto`) and Confluent's (`confluent/*.proto`) are always there.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class ProtobufSchema:
 
     @property
     def meaning(self) -> str:
+        """See `parsed.Parsed`."""
         content = self.file.SerializeToString(deterministic=True)
         return "\n".join((base64.b64encode(content).decode(), *self.comments))
 

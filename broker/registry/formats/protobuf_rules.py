@@ -1,8 +1,8 @@
 """Each difference between two Protobuf files, and whether bytes of the earlier one can be read by the later one.
 
 The names and the judgement are Confluent's (`protobuf.diff.SchemaDiff`). Fields are known by their numbers, messages
-and enums by their names. What is compared of a field's type is how it is written: numbers of variable length (with bool and
-enums) are of one kind, and so are strings and bytes.
+and enums by their names. What is compared of a field's type is how it is written: numbers of variable length (with bool
+and enums) are of one kind, and so are strings and bytes.
 """
 
 from __future__ import annotations
