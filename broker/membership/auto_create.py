@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 import structlog
 from kio.schema.create_topics.v7 import CreateTopicsRequest
@@ -99,6 +100,7 @@ class AutoTopicCreation:
     Attributes:
         stopping: no client's request creates a topic any more.
         failures: why topics that streams groups want were not created, by name, until they are.
+        made: the ids of the topics that this process created because a client had named them.
     """
 
     def __init__(self, current: CurrentConfig, cache: MetadataCache, controller: Controller) -> None:
@@ -107,6 +109,7 @@ class AutoTopicCreation:
         self._controller = controller
         self.stopping = False
         self.failures: dict[str, str] = {}
+        self.made: set[UUID] = set()
         self._in_flight: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -153,14 +156,14 @@ class AutoTopicCreation:
 
     async def _begun(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> None:
         try:
-            await self._create(topics, quota, done)
+            self.made |= await self._create(topics, quota, done)
         finally:
             self._in_flight.difference_update(topic.name for topic in topics)
 
-    async def _create(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> None:
-        """Create the topics that can be; log what became of each."""
+    async def _create(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> set[UUID]:
+        """Create the topics that can be, and return their ids; log what became of each."""
         if not topics:
-            return
+            return set()
         request = CreateTopicsRequest(topics=tuple(topics), timeout=TIMEOUT, validate_only=False)
         try:
             response = await self._controller.submit(
@@ -168,12 +171,13 @@ class AutoTopicCreation:
             )
         except KafkaError as error:
             logger.error("topics not created", topics=[t.name for t in topics], code=error.code.name, error=str(error))
-            return
+            return set()
         for result in response.topics:
             _log(result, done)
             self.failures.pop(result.name, None)
             if result.error_code is not ErrorCode.none:
                 self.failures[result.name] = f"{result.name} ({result.error_message or result.error_code.name})"
+        return {result.topic_id for result in response.topics if result.topic_id is not None}
 
 
 def _log(result: CreatableTopicResult, done: str) -> None:

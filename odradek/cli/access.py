@@ -30,8 +30,9 @@ from kafka.admin import (
 )
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from odradek.cli.connection import Cluster, connected, error_name, require_no_error, sentence, wait_for_each
+from odradek.cli.connection import Cluster, connected, error_name, sentence, wait_for_each
 from odradek.cli.general import ClusterCommands, confirm
+from odradek.cli.kafka_python import require_no_error
 from odradek.cli.output import Output
 
 CLUSTER_NAME = "kafka-cluster"

@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition
 from kafka.errors import IncompatibleBrokerVersion
 
-from odradek.cli.connection import Cluster, connected, error_name, require_no_error, sentence
+from odradek.cli.connection import Cluster, connected, error_name, sentence
 from odradek.cli.general import ClusterCommands
+from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import CreateBackupRequest
 from odradek.cli.output import Output
 from odradek.cli.positions import partitions_of

@@ -10,25 +10,22 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import click
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaAdminClient
-from kafka import errors as kafka_errors
-from kafka.errors import KafkaError
 
 from odradek.cli import contexts
 from odradek.cli.general import General, general_options, given, pairs, require_text
-from odradek.cli.messages import OUR_SOFTWARE
 from odradek.cli.output import Output
 
 POLL_S = 0.02
@@ -150,40 +147,21 @@ def not_reached(bootstrap: str, why: str) -> click.ClickException:
 NOT_REACHED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_AUTHENTICATION", "_SSL")
 
 
-KAFKAS_NAMES = {
-    -1: "UNKNOWN_SERVER_ERROR",
-    6: "NOT_LEADER_OR_FOLLOWER",
-    10: "MESSAGE_TOO_LARGE",
-    17: "INVALID_TOPIC_EXCEPTION",
-    39: "INVALID_REPLICA_ASSIGNMENT",
-    128: "INVALID_REGULAR_EXPRESSION",
-    129: "REBOOTSTRAP_REQUIRED",
-    130: "STREAMS_INVALID_TOPOLOGY",
-    131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
-    132: "STREAMS_TOPOLOGY_FENCED",
-    133: "SHARE_SESSION_LIMIT_REACHED",
-}
-"""Errors that kafka-python does not know, or calls otherwise than Kafka."""
+def client_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of the client libraries. kafka-python, half of a command's start, raises only once it is used."""
+    used = sys.modules.get("kafka.errors")
+    return (KafkaException,) if used is None else (KafkaException, used.KafkaError)
 
 
 def error_name(error: BaseException) -> str:
     """The name of the error, as Kafka writes it, such as UNKNOWN_TOPIC_OR_PARTITION."""
+    from odradek.cli.kafka_python import name_of
+
     if isinstance(error, KafkaException):
         code = error.args[0].code()
         return name_of(code) if code > 0 else str(error.args[0].name())
     code = getattr(error, "errno", None)
     return type(error).__name__ if code is None else name_of(code)
-
-
-def name_of(code: int) -> str:
-    """Kafka's name of an error code."""
-    return KAFKAS_NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
-
-
-def require_no_error(answer: Any) -> None:
-    """Raises KafkaError if an answer, or a part of one, has an error."""
-    if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")
 
 
 def sentence(error: BaseException) -> str:
@@ -214,27 +192,6 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 BYTES = ("values", "key", "key_delimiter", "headers")
 """Arguments of `produce` that may be any bytes."""
-OF_KAFKA_PYTHON = {
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "client.id": "client_id",
-}
-"""Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
-
-
-class _Admin(KafkaAdminClient):  # type: ignore[misc]
-    """It says who it is, so that a broker of ours lists its own requests."""
-
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
-        **KafkaAdminClient.DEFAULT_CONFIG,
-        "client_software_name": OUR_SOFTWARE,
-    }
 
 
 @dataclass(frozen=True)
@@ -258,12 +215,14 @@ class Cluster:
 
         It begins with the broker that has answered: it would wait for the first of several that it tries.
         """
+        from odradek.cli.kafka_python import settings_for_kafka_python
+
         reached, timeout_ms = self._reached[1], int(self.timeout * 1000)
         answered = reached.controller or next(iter(reached.nodes))
         host = f"[{answered.host}]" if ":" in answered.host else answered.host
         return {
             "client_id": "odradek-cli",
-            **_of_kafka_python(self.settings),
+            **settings_for_kafka_python(self.settings),
             "bootstrap_servers": [f"{host}:{answered.port}"],
             "bootstrap_timeout_ms": timeout_ms,
             "request_timeout_ms": timeout_ms,
@@ -296,29 +255,16 @@ class Cluster:
 
         Raises KafkaException, KafkaError.
         """
+        from odradek.cli.kafka_python import PythonAdmin
+
         given = self.python_config()
         if patience is not None:
             given["request_timeout_ms"] = int(patience * 1000)
-        client = _Admin(**given)
+        client = PythonAdmin(**given)
         try:
             yield client
         finally:
             client.close()
-
-
-def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The same settings for kafka-python. Raises ClickException for one of security that it has not."""
-    given: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name == "ssl.endpoint.identification.algorithm":
-            given["ssl_check_hostname"] = value != "none"
-        elif name == "security.protocol":
-            given["security_protocol"] = value.upper()
-        elif name in OF_KAFKA_PYTHON:
-            given[OF_KAFKA_PYTHON[name]] = value
-        elif name.startswith(("ssl.", "sasl.")):
-            raise click.ClickException(f"this command works through kafka-python, which has no setting like {name}")
-    return given
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
@@ -340,7 +286,7 @@ def on_cluster(command: Callable[..., None], **more: Any) -> None:
     cluster = Cluster(_settings(general), general.timeout)
     try:
         command(cluster, out, **more)
-    except (KafkaException, KafkaError) as error:
+    except client_errors() as error:
         raise refused(error, cluster.bootstrap) from error
     out.end()
 
@@ -361,7 +307,7 @@ def refusals(out: Output, what: Mapping[str, Any]) -> Iterator[None]:
     """Print what the cluster refuses of one of several things, so that the others are done."""
     try:
         yield
-    except (KafkaException, KafkaError) as error:
+    except client_errors() as error:
         out.failure(what, error_name(error), sentence(error))
 
 

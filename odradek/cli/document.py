@@ -35,6 +35,9 @@ refused, the others are done. A person is asked before something is deleted, unl
 `groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
 below it is done.
 
+`check` is for monitors: one line, the figures behind a `|`, and the exit status of a Nagios plugin: 0 well, 1 warning,
+2 critical, 3 not known. `odradek check lag billing --warning 1000 --critical 10000`.
+
 `explain` and `backup create` without `-b` and `--context` ask the control interface of the test kit, `doctor` looks at
 this machine, and `users` with `--set log.dirs=FOLDER` works on the folders of a broker that is stopped. These ways need
 no client library.

@@ -16,9 +16,10 @@ from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVers
 
 from odradek.cli import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster, require_no_error
+from odradek.cli.connection import Cluster
 from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
+from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, print_explanation
 from odradek.report import Explanation, Finding

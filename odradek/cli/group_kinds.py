@@ -15,7 +15,8 @@ import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.connection import Cluster, refusals, require_no_error
+from odradek.cli.connection import Cluster, refusals
+from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import (
     AlterShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,

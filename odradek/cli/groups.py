@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from kafka.errors import KafkaError
 
-from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, wait_for_each
+from odradek.cli.connection import Cluster, client_errors, connected, refusals, sentence, wait_for_each
 from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
+from odradek.cli.kafka_python import name_of
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
 from odradek.terminal import printable
@@ -147,7 +147,7 @@ def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offs
     """Set the offsets; returns those that are set, and tells of the others. Raises ClickException."""
     try:
         refused = kind.alter(cluster, name, offsets)
-    except (KafkaException, KafkaError) as error:
+    except client_errors() as error:
         raise click.ClickException(f"group {name}: {sentence(error)} (only a group without members)") from error
     for (topic, partition), code in refused.items():
         text = f"{name_of(code)} (only a group without members)"

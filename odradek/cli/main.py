@@ -31,6 +31,7 @@ COMMANDS = {
     "users": Entry("operations:users", "List, add and delete users of SCRAM.", ("user",)),
     "quotas": Entry("access:quotas", "List, set and remove quotas of clients.", ("quota",)),
     "cluster": Entry("cluster", "The state of the cluster.", ("brokers",)),
+    "check": Entry("check", "One line and an exit status, for a monitor.", ("monitor",)),
     "reassign": Entry("cluster:reassign", "Move partitions to other brokers.", ("reassignments",)),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),

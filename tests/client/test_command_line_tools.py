@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from odradek import Broker
-from odradek.cli import connection
+from odradek.cli import kafka_python
 from odradek.cli.main import odradek as commands
 from tests.brokers import sound_broker
 from tests.command_line import Odradek
@@ -54,7 +54,7 @@ def test_explain_asks_the_broker_over_its_listener_and_without_the_right_what_a_
         assert (status, out.splitlines()[0]) == (1, "group billing")
         assert "members leave when they are closed" in out  # a broker of ours says more than any Kafka tells
         assert odradek.told("explain", "topic", "orders").startswith("topic orders\n")
-        monkeypatch.setitem(connection._Admin.DEFAULT_CONFIG, "client_software_name", "kafka-python")
+        monkeypatch.setitem(kafka_python.PythonAdmin.DEFAULT_CONFIG, "client_software_name", "kafka-python")
         as_kafka = ["-b", broker.bootstrap_servers]  # it lists for others what Kafka lists
         told = CliRunner().invoke(commands, ["explain", "topic", "orders", *as_kafka])
         assert "the broker does not explain anything itself" in told.output

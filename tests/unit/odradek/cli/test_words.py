@@ -8,8 +8,8 @@ import click
 import pytest
 
 from odradek.cli.bench import histogram, percentile, sparkline
-from odradek.cli.connection import KAFKAS_NAMES, name_of
 from odradek.cli.general import Seconds, wrong_command
+from odradek.cli.kafka_python import KAFKAS_NAMES, name_of
 from odradek.cli.positions import POSITION
 from odradek.cli.records import formatter, from_json
 from protocol.errors import type_by_code

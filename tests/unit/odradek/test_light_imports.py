@@ -1,0 +1,36 @@
+"""What an import of the kit and of a command loads: nothing that is not used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import odradek
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a new interpreter has after the statement."""
+    command = [sys.executable, "-c", f"{statement}\nimport sys\nprint(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_every_name_of_the_kit_can_be_imported() -> None:
+    for name in odradek.__all__:
+        assert getattr(odradek, name) is not None, name
+    assert {"Broker", "Cluster", "__version__"} <= set(dir(odradek))
+    with pytest.raises(AttributeError, match="has no attribute 'Brokers'"):
+        _ = odradek.Brokers
+
+
+@pytest.mark.parametrize("command", ["topics", "streaming"])
+def test_commands_that_work_through_librdkafka_do_not_import_kafka_python(command: str) -> None:
+    modules = loaded_by(f"import odradek.cli.{command}")
+    assert "confluent_kafka" in modules
+    assert "kafka" not in modules
+    assert "odradek.process" not in modules
+
+
+def test_importing_the_package_imports_none_of_its_parts() -> None:
+    assert not {name for name in loaded_by("import odradek") if name.startswith("odradek.")}
