@@ -23,7 +23,7 @@ IMPORTS = (IMPORT, FORWARD)
 
 
 class Wanted(NamedTuple):
-    """What a body asks for. `more` are its metadata and rules, which are kept as they are."""
+    """What a body asks for. `more` are its metadata and rules, which are kept as they are. `is_own`: it has a text."""
 
     kind: str
     text: str
@@ -31,6 +31,7 @@ class Wanted(NamedTuple):
     more: Mapping[str, Any]
     version: int | None
     id: int | None
+    is_own: bool = True
 
 
 def wanted(call: Call) -> Wanted:
@@ -124,12 +125,12 @@ async def register(call: Call) -> Change:
     if known is not None and given_id in (None, known):
         here = [schema for schema in live if schema.id == known]
         if asked.version is None and here:
-            return Change((), described(here[-1]))
+            return Change((), _registered(asked, here[-1]))
         given_id = known
     if asked.version is None:
         same = await _same(call, new, [schema for schema in live if given_id in (None, schema.id)])
         if same is not None:
-            return Change((), described(same))
+            return Change((), _registered(asked, same))
     if mode not in IMPORTS and not call.flag("force"):
         await _require_compatible(call, config, new, live)
     return _added(call, new, given_id, mode)
@@ -142,7 +143,7 @@ def _or_previous(call: Call, asked: Wanted) -> Wanted:
     latest = call.state.version(call.subject, LATEST)
     if latest is None:
         raise invalid_schema("Empty schema")
-    return asked._replace(kind=latest.kind, text=latest.text, references=latest.references)
+    return asked._replace(kind=latest.kind, text=latest.text, references=latest.references, is_own=False)
 
 
 def _check_mode(subject: str, mode: str, asked: Wanted) -> None:
@@ -229,7 +230,15 @@ def _added(call: Call, new: Understood, given_id: int | None, mode: str) -> Chan
     ]
     record = records.schema_record(subject, version, schema_id, asked.kind, new.text, asked.references, asked.more)
     assert record.value is not None
-    return Change([*written, record], described(records.read_schema(record.key, record.value)))
+    return Change([*written, record], _registered(asked, records.read_schema(record.key, record.value)))
+
+
+def _registered(asked: Wanted, schema: Schema) -> dict[str, Any]:
+    """The answer to a registration. Clients take a schema in it for the one that they sent, in the same format."""
+    answer = described(schema)
+    if asked.is_own:
+        del answer["schema"]
+    return answer
 
 
 # -- what changes nothing

@@ -153,7 +153,7 @@ async def test_a_version_has_all_that_clients_look_for() -> None:
     async with registry() as asking:
         registered = await asking.register("s", A)
         version = await asking.ask("GET", "/subjects/s/versions/latest")
-        assert version == registered
+        assert registered == {name: value for name, value in version.items() if name != "schema"}
         text = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
         assert version == {
             "subject": "s",
