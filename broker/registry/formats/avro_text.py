@@ -49,6 +49,8 @@ def prepared(schema: Any, space: str = "") -> Any:
             space = named(schema, space)[1]
         if isinstance(schema.get("aliases"), list):
             made["aliases"] = [full_name(each, space) if isinstance(each, str) else each for each in schema["aliases"]]
+    if kind == "enum" and not isinstance(schema.get("symbols"), list):
+        made["symbols"] = None  # the library would take a text for its letters
     for part in ("items", "values"):
         if part in made:
             made[part] = prepared(made[part], space)
