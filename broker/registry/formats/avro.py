@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityResult, SchemaCompatibilityType
+from avro.compatibility import (
+    ReaderWriterCompatibilityChecker,
+    SchemaCompatibilityResult,
+    SchemaCompatibilityType,
+    SchemaIncompatibilityType,
+    incompatible,
+)
 from avro.errors import AvroException
 from avro.name import Names
 from avro.schema import make_avsc_object
@@ -15,7 +21,7 @@ from broker.registry.formats import avro_text
 from broker.registry.formats.parsed import Given, Work, read_json
 
 if TYPE_CHECKING:
-    from avro.schema import Schema
+    from avro.schema import RecordSchema, Schema
 
 RESOLVED = "resolved"
 
@@ -62,6 +68,17 @@ class _Checker(ReaderWriterCompatibilityChecker):
         self._work.spend(1 + len(location))
         return super().calculate_compatibility(reader, writer, location)
 
+    def check_reader_writer_record_fields(
+        self, reader: RecordSchema, writer: RecordSchema, location: list[str]
+    ) -> SchemaCompatibilityResult:
+        for at, field in enumerate(reader.fields):
+            names = [field.name, *(field.props.get("aliases") or ())]
+            if sum(name in writer.fields_dict for name in names) > 1:  # as Java's, which does not choose
+                reason = f"{field.name} may be several fields of the writer, by its name and aliases"
+                place = [*location, "fields", str(at)]
+                return incompatible(SchemaIncompatibilityType.name_mismatch, reason, place)
+        return super().check_reader_writer_record_fields(reader, writer, location)
+
 
 def parse(given: Given) -> AvroSchema:
     """Raises RegistryError."""
@@ -87,7 +104,9 @@ def _made(source: Any, names: Names, what: str) -> Schema:
             if found is None:
                 raise invalid_schema(f"Invalid schema: there is no type {source[:200]!r}")
             return found
-        return make_avsc_object(avro_text.prepared(source), names)
+        made = make_avsc_object(avro_text.prepared(source), names)
+        avro_text.check_unions(source)
+        return made
     except RegistryError:
         raise
     except (AvroException, ValueError, TypeError, AttributeError, LookupError) as error:

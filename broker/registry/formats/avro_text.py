@@ -14,6 +14,7 @@ from broker.registry.records import compact
 
 PRIMITIVE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 NAMED = frozenset(("record", "error", "enum", "fixed"))
+_UNNAMED = PRIMITIVE | {"array", "map"}
 _OF_SCHEMA = frozenset(("doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"))
 _OF_ENUM = _OF_SCHEMA | {"default"}
 _OF_FIELD = frozenset(("default", "doc", "name", "order", "type", "aliases"))
@@ -61,6 +62,35 @@ def prepared(schema: Any, space: str = "") -> Any:
 
 def _prepared_field(field: Any, space: str) -> Any:
     return field | {"type": prepared(field["type"], space)} if isinstance(field, dict) and "type" in field else field
+
+
+def check_unions(schema: Any, space: str = "") -> None:
+    """Raises ValueError for a union that has a named type twice, which the library lets through."""
+    if isinstance(schema, list):
+        kinds = [_kind(branch, space) for branch in schema]
+        if len({*kinds}) < len(kinds):
+            raise ValueError(f"a union has a type twice: {', '.join(kinds)}"[:500])
+        for branch in schema:
+            check_unions(branch, space)
+    elif isinstance(schema, dict):
+        kind = schema.get("type")
+        if isinstance(kind, str) and kind in NAMED:
+            space = named(schema, space)[1]
+            for field in schema.get("fields", ()):
+                check_unions(field["type"], space)
+        else:
+            check_unions(schema.get("items", schema.get("values", kind)), space)
+
+
+def _kind(branch: Any, space: str) -> str:
+    """What a branch of a union is told from others by."""
+    if isinstance(branch, dict):
+        kind = branch.get("type")
+        if isinstance(kind, str) and kind in NAMED:
+            name, own = named(branch, space)
+            return full_name(name, own)
+        return _kind(kind, space)
+    return full_name(branch, space) if isinstance(branch, str) and branch not in _UNNAMED else str(branch)
 
 
 class Canonical:

@@ -58,6 +58,12 @@ AVRO: list[tuple[Any, Any, bool, bool]] = [
         False,
     ),
     (of({"type": "int", "logicalType": "date"}), of("int"), True, True),
+    (
+        record("a:int", "b:int"),
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]},
+        False,
+        False,
+    ),
 ]
 
 
@@ -133,6 +139,7 @@ def test_references_may_be_written_into_the_schema() -> None:
         '{"type": "record", "name": "a-b", "fields": []}',
         '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]}',
         '["int", "int"]',
+        '[{"type": "fixed", "name": "F", "size": 1}, "F"]',
         '{"type": "fixed", "name": "F", "size": "x"}',
         '{"type": "record", "name": "R", "fields": [5]}',
         "[" * 300 + "]" * 300,
