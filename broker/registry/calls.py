@@ -14,6 +14,8 @@ from broker.registry.state import State
 
 LATEST = -1
 LARGEST = (1 << 31) - 1
+MOST_LISTED, MOST_SCHEMAS_LISTED = 20_000, 1000
+"""Of a list in one answer, as in Confluent's registry; `offset` has the rest."""
 
 
 class Asked(NamedTuple):
@@ -78,10 +80,10 @@ class Call:
             raise RegistryError(Code.BAD_REQUEST, f"{name} = {text[:100]!r}: expected a whole number")
         return number
 
-    def part_of(self, values: Sequence[Any]) -> list[Any]:
-        """The part of a list that `offset` and `limit` ask for."""
+    def part_of(self, values: Sequence[Any], most: int = MOST_LISTED) -> list[Any]:
+        """The part of a list that `offset` and `limit` ask for, and no more than `most`."""
         first, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
-        return list(values[first:] if limit < 0 else values[first : first + limit])
+        return list(values[first : first + (most if limit < 0 else min(limit, most))])
 
     @property
     def body(self) -> Mapping[str, Any]:

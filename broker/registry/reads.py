@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.process import own_version
 from broker.registry import subjects as names
-from broker.registry.calls import Call, described, existing, require_subject, whole_number
+from broker.registry.calls import MOST_SCHEMAS_LISTED, Call, described, existing, require_subject, whole_number
 from broker.registry.errors import Code, RegistryError, schema_not_found
 from broker.registry.records import Schema
 from broker.registry.registration import formatted
@@ -104,7 +104,7 @@ async def list_schemas(call: Call) -> list[dict[str, Any]]:
     for subject in sorted(_beginning_with(call, call.text("subjectPrefix", names.ANY))):
         versions = call.state.versions(subject, deleted=call.flag("deleted"))
         found += versions[-1:] if call.flag("latestOnly") else versions
-    return [described(schema) for schema in call.part_of(found)]
+    return [described(schema) for schema in call.part_of(found, MOST_SCHEMAS_LISTED)]
 
 
 async def get_by_id(call: Call) -> dict[str, Any]:
