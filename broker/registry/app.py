@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 MEDIA_TYPES = (MEDIA_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
-LARGEST_BODY_BYTES = 4 << 20
+LARGEST_BODY_BYTES = 2 << 20
 """More than the largest schema takes, as JSON in JSON."""
 
 QUICK = 20

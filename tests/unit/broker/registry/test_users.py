@@ -158,7 +158,7 @@ async def test_bodies_and_answers_have_the_media_types_of_confluents() -> None:
             ("text/plain", "{}", 415),
             (confluent, "{", 400),
             (confluent, '{"schema": "\\ud800"}', 400),
-            (confluent, "x" * (5 << 20), 413),
+            (confluent, "x" * (3 << 20), 413),
         ):
             async with session.post(path, data=data, headers={"Content-Type": kind}) as answer:
                 assert answer.status == expected
