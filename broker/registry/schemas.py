@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 from broker.registry import subjects as names
 from broker.registry.errors import Code, RegistryError, invalid_schema
 from broker.registry.formats.parsed import (
+    LONGEST_NEEDED,
     LONGEST_TEXT,
     MOST_REFERENCES,
     Given,
@@ -79,8 +80,8 @@ class Schemas:
                 )
             if found.key not in seen:
                 seen.add(found.key)
-                if len(seen) > MOST_REFERENCES:
-                    raise invalid_schema(f"The schema needs more than {MOST_REFERENCES} others")
+                if len(seen) > MOST_REFERENCES or sum(len(each.text) for each in needed.values()) > LONGEST_NEEDED:
+                    raise invalid_schema(f"The schema needs more than {MOST_REFERENCES} others, or very long ones")
                 self._collect(state, target, found.references, needed, seen)
             needed.setdefault(reference.name, Needed(reference.name, found.text, reference))
 
@@ -104,7 +105,8 @@ class Schemas:
             return cast(Parse, importlib.import_module(MODULES[kind]).parse)
         except ImportError as error:
             raise RegistryError(
-                Code.STORE_ERROR, f"{kind} needs libraries that are not here ({error}): pip install 'odradek[registry]'"
+                Code.STORE_ERROR,
+                f"{kind} needs libraries that are not here ({error}): pip install '/path/to/odradek[registry]'",
             ) from error
 
     def _keep(self, key: tuple[str, Given], parsed: Parsed) -> None:

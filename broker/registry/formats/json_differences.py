@@ -188,15 +188,14 @@ def _criterion(earlier: Node, later: Node) -> Kind | None:
 
 def _distinct(parts: list[Node]) -> list[Node]:
     """Without those that are written the same; two types of one list are not the same."""
-    seen: list[Node] = []
-    for part in parts:
-        same = (
-            other.kind == part.kind and other.is_integer == part.is_integer and same_value(other.values, part.values)
-            for other in seen
-        )
-        if not any(same):
-            seen.append(part)
-    return seen
+    return list({_identity(part): part for part in reversed(parts)}.values())[::-1]
+
+
+def _identity(part: Node) -> str:
+    """The same for parts that are written the same."""
+    if not part.identity:
+        part.identity = f"{part.kind} {part.is_integer} {_key(part.values)}"
+    return part.identity
 
 
 def _matching(fitting: dict[int, dict[int, list[Difference]]], spend: Callable[[], None]) -> dict[int, int]:

@@ -28,13 +28,17 @@ _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 _STRING = ("minLength", "maxLength", "pattern", "format")
 _SNIFFED = (("array", _ARRAY), ("object", _OBJECT), ("number", _NUMBER), ("string", _STRING))
 COMBINED = ("anyOf", "allOf", "oneOf")
+MOST_STEPS = 100
+"""References from one to the next: more are a circle, or as good as one."""
+
 ANYTHING, TRUE, FALSE = "anything", "true", "false"
 
 
 @dataclass(eq=False, slots=True)
 class Node:
     """A part of a schema. `kind` is a type of JSON (integers are numbers), `enum`, `const`, `not`, `if`, `$ref`, one of
-    `COMBINED`, or `ANYTHING`, `TRUE` or `FALSE`. `values` are its keywords, `base` the URI by which its references go.
+    `COMBINED`, or `ANYTHING`, `TRUE` or `FALSE`. `values` are its keywords, `base` the URI by which its references go,
+    `identity` is noted by who needs one.
     """
 
     kind: str
@@ -43,6 +47,7 @@ class Node:
     document: Document
     parts: list[Node] = field(default_factory=list)
     is_integer: bool = False
+    identity: str = ""
 
 
 class Document:
@@ -113,13 +118,11 @@ class Document:
 
     def referred(self, node: Node) -> Node:
         """What a reference stands for, through others. Raises RegistryError if there is nothing, or only a circle."""
-        seen: set[int] = set()
-        while node.kind == "$ref":
-            if id(node) in seen:
-                raise invalid_schema(f"Invalid schema of type JSON: $ref {node.values['$ref']!r} refers to itself")
-            seen.add(id(node))
+        for _ in range(MOST_STEPS):
+            if node.kind != "$ref":
+                return node
             node = self._resolved(str(node.values["$ref"]), node.base)
-        return node
+        raise invalid_schema(f"Invalid schema of type JSON: $ref {node.values['$ref']!r} refers to itself")
 
     def _resolved(self, reference: str, base: str) -> Node:
         for uri in (urljoin(base, reference), reference):

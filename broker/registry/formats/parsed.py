@@ -28,6 +28,9 @@ MOST_REFERENCES = 1000
 LONGEST_TEXT = 900_000
 """Characters of a schema: a record of Kafka has a megabyte by default."""
 
+LONGEST_NEEDED = 4_000_000
+"""Characters of those that it needs."""
+
 STRICT, LENIENT = "STRICT", "LENIENT"
 POLICIES = (STRICT, LENIENT)
 

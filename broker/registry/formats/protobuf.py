@@ -36,7 +36,7 @@ MAIN = "odradek-registered-schema.proto"
 CPU_S, WAIT_S, MEMORY = 5, 20, 1 << 30
 """What the compiler may use for a schema."""
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _NAME = re.compile(r"[A-Za-z0-9_.@+-]+(?:/[A-Za-z0-9_.@+-]+)*")
 
 _KNOWN = {
@@ -111,10 +111,11 @@ def parse(given: Given) -> ProtobufSchema:
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
     """The descriptor that a text is in base64; None if it is none."""
-    if not _BASE64.fullmatch(text):
+    packed = "".join(text.split())
+    if not _BASE64.fullmatch(packed):
         return None
     try:
-        found = FileDescriptorProto.FromString(base64.b64decode(text))
+        found = FileDescriptorProto.FromString(base64.b64decode(packed))
     except (binascii.Error, DecodeError, ValueError) as error:
         raise invalid_schema(
             "Invalid schema of type PROTOBUF: neither a .proto file nor a descriptor in base64"
@@ -193,7 +194,7 @@ def _compiler() -> tuple[str, str | None]:
         found = shutil.which("protoc")
         if found is None:
             raise RegistryError(
-                Code.STORE_ERROR, "PROTOBUF needs protoc, which is not here: pip install 'odradek[registry]'"
+                Code.STORE_ERROR, "PROTOBUF needs protoc, which is not here: pip install '/path/to/odradek[registry]'"
             ) from None
         return found, None
     folder = Path(protoc.__file__).parent / "data"

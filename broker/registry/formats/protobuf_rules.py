@@ -7,7 +7,7 @@ and enums) are of one kind, and so are strings and bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
@@ -157,14 +157,13 @@ class _Comparison:
         before, after = ({field.number: field for field in message.field} for message in (earlier, later))
         oneof, new_oneof = _oneofs(earlier), _oneofs(later)
         yield from _moves(before, oneof, new_oneof)
-        for name in sorted({*oneof.values(), *new_oneof.values()}):
-            if name not in new_oneof.values():
-                yield Difference(Kind.ONEOF_REMOVED, f"/{name}")
-            elif name not in oneof.values():
-                yield Difference(Kind.ONEOF_ADDED, f"/{name}")
+        names, new_names = set(oneof.values()), set(new_oneof.values())
+        yield from (Difference(Kind.ONEOF_REMOVED, f"/{name}") for name in sorted(names - new_names))
+        yield from (Difference(Kind.ONEOF_ADDED, f"/{name}") for name in sorted(new_names - names))
+        living = new_names | {name for number, name in oneof.items() if number in after}
         for number in sorted({*before, *after}):
             if number not in after:
-                yield from _removed(before[number], oneof, new_oneof, after)
+                yield from _removed(before[number], oneof, living)
             elif number not in before:
                 yield _added(after[number], new_oneof)
             else:
@@ -247,8 +246,11 @@ def _label(file: FileDescriptorProto, field: Field) -> int | None:
 
 def _moves(before: Mapping[int, Field], oneof: Mapping[int, str], new_oneof: Mapping[int, str]) -> Iterator[Difference]:
     """Fields that are in a oneof with others now, and were not."""
-    for name in dict.fromkeys(new_oneof.values()):
-        numbers = [number for number, of in new_oneof.items() if of == name and number in before]
+    members: dict[str, list[int]] = {}
+    for number, name in new_oneof.items():
+        if number in before:
+            members.setdefault(name, []).append(number)
+    for name, numbers in members.items():
         free = [number for number in numbers if number not in oneof]
         origins = len({oneof[number] for number in numbers if number in oneof}) + len(free)
         if origins > 1:
@@ -257,14 +259,13 @@ def _moves(before: Mapping[int, Field], oneof: Mapping[int, str], new_oneof: Map
             yield Difference(kind, f"/{name}")
 
 
-def _removed(
-    field: Field, oneof: Mapping[int, str], new_oneof: Mapping[int, str], after: Mapping[int, Field]
-) -> Iterator[Difference]:
+def _removed(field: Field, oneof: Mapping[int, str], living: Collection[str]) -> Iterator[Difference]:
+    """`living` are the oneofs of which something is left."""
     number, name = field.number, oneof.get(field.number)
     if name is None:
         is_required = field.label == Field.LABEL_REQUIRED
         yield Difference(Kind.REQUIRED_FIELD_REMOVED if is_required else Kind.FIELD_REMOVED, f"/{number}")
-    elif name in new_oneof.values() or any(other in after for other, of in oneof.items() if of == name):
+    elif name in living:
         yield Difference(Kind.ONEOF_FIELD_REMOVED, f"/{name}/{number}")
     # else the whole oneof is gone, as any optional field may be
 
