@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from avro.schema import RecordSchema, Schema
 
 RESOLVED = "resolved"
-PAIR = 5
+ROOT = ReaderWriterCompatibilityChecker.ROOT_REFERENCE_TOKEN
+PAIR = 10
 """What the library takes to compare two types, in comparisons."""
 
 
@@ -66,6 +67,19 @@ class _Checker(ReaderWriterCompatibilityChecker):
     def __init__(self, work: Work) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._work = work
+        self._known: dict[tuple[int, int], SchemaCompatibilityResult] = {}
+
+    def get_compatibility(
+        self, reader: Schema, writer: Schema, reference_token: str = ROOT, location: list[str] | None = None
+    ) -> SchemaCompatibilityResult:
+        """As the library's, whose memory is slow where a schema is compared with itself: all pairs have one hash."""
+        pair = id(reader), id(writer)
+        found = self._known.get(pair)
+        if found is None:
+            self._known[pair] = SchemaCompatibilityResult(SchemaCompatibilityType.compatible)  # within itself
+            found = self.calculate_compatibility(reader, writer, [*(location or ()), reference_token])
+            self._known[pair] = found
+        return found
 
     def calculate_compatibility(self, reader: Schema, writer: Schema, location: list[str]) -> SchemaCompatibilityResult:
         self._work.spend(PAIR + len(location))

@@ -219,3 +219,9 @@ def test_without_the_wheel_the_machines_compiler_is_used(monkeypatch: pytest.Mon
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(RegistryError, match="pip install"):
         proto(message(""))
+
+
+@pytest.mark.parametrize("text", [" " * 800_000 + "{", "A " * 400_000 + "{", "A" * 800_000 + "{"])
+def test_a_long_text_that_is_nearly_a_descriptor_is_refused_in_linear_time(text: str) -> None:
+    with pytest.raises(RegistryError):
+        parse(Given(text))
