@@ -44,11 +44,11 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 	@$(BIN)/python -m examples.flights $(ARGS)
 
 torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/cluster/test_moving_a_cluster.py tests/cluster/test_own_controller.py tests/cluster/test_streams.py tests/cluster/test_operators_tools.py tests/client/test_share_groups.py tests/client/test_share_clients.py tests/crash/test_share_groups_torture.py tests/client/test_command_line_kafka.py tests/client/test_operators_pages.py tests/client/test_user_interfaces.py tests/client/test_folder_exchange.py tests/client/test_versions_on_one_folder.py tests/client/test_consumer_groups_tool.py tests/client/test_exactly_once.py tests/client/test_failover_of_clients.py tests/crash/test_kill_9_sweep.py tests/cluster/test_replication.py tests/cluster/test_coordinators.py tests/cluster/test_metadata_of_kafka.py tests/crash/test_kill_9.py tests/client/test_kit_snapshots.py tests/client/test_streams_groups.py tests/pipeline/test_cluster.py tests/pipeline/test_replay.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/cluster/test_moving_a_cluster.py tests/cluster/test_own_controller.py tests/cluster/test_streams.py tests/cluster/test_operators_tools.py tests/client/test_share_groups.py tests/client/test_share_clients.py tests/crash/test_share_groups_torture.py tests/client/test_command_line_kafka.py tests/client/test_operators_pages.py tests/client/test_user_interfaces.py tests/client/test_folder_exchange.py tests/client/test_versions_on_one_folder.py tests/client/test_consumer_groups_tool.py tests/client/test_exactly_once.py tests/client/test_failover_of_clients.py tests/crash/test_kill_9_sweep.py tests/cluster/test_replication.py tests/cluster/test_coordinators.py tests/cluster/test_metadata_of_kafka.py tests/crash/test_kill_9.py tests/client/test_kit_snapshots.py tests/client/test_streams_groups.py tests/pipeline/test_cluster.py tests/pipeline/test_replay.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py tests/unit/budgets/test_instructions.py
 
 fuzz: $(VENV)/.fuzz ## coverage-guided: everything that reads bytes which others made (ARGS="request_bodies --seconds 600")
 	$(BIN)/python -m tests.fuzzing $(ARGS)
-	$(PYTEST) --fuzz 200 -o timeout=7200 tests/unit/broker/test_fuzzed_bytes.py
+	$(PYTEST) --fuzz 200 -o timeout=7200 tests/unit/broker/network/test_fuzzed_bytes.py
 
 simulate: $(VENV)/.dev ## lives of simulated clusters under crashes and cuts, for an hour (ARGS="--minutes 600 --first 5000")
 	$(BIN)/python -m tests.simulation --minutes 60 $(ARGS)

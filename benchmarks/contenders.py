@@ -15,6 +15,7 @@ import tempfile
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -40,6 +41,19 @@ transaction.state.log.min.isr=1
 
 
 NO_SETTINGS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Odradek's sources of another commit, and a Python that has what they need."""
+
+    name: str
+    root: Path
+    python: Path
+
+
+other_trees: list[Tree] = []
+"""These are measured too (`benchmarks.against` fills it)."""
 
 
 class Contender(Protocol):
@@ -117,7 +131,17 @@ class _Process:
 
 
 class Odradek(_Process):
-    name = "odradek"
+    """That of this tree, or of another."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] = NO_SETTINGS,
+        protocols: Sequence[str] = ("PLAINTEXT",),
+        tree: Tree | None = None,
+    ) -> None:
+        super().__init__(settings, protocols)
+        self.name = "odradek" if tree is None else tree.name
+        self._tree = tree
 
     def prepare(self) -> None:
         self._make_folder()
@@ -132,7 +156,10 @@ class Odradek(_Process):
         arguments = ["serve"]
         for key, value in settings.items():
             arguments += ["--set", f"{key}={value}"]
-        self._start(location.command(arguments), {})
+        if self._tree is None:
+            self._start(location.command(arguments), {})
+        else:
+            self._start([str(self._tree.python), "-m", "broker", *arguments], {"PYTHONPATH": str(self._tree.root)})
 
 
 class Kafka(_Process):
@@ -163,8 +190,8 @@ class Kafka(_Process):
 def contenders(
     script: str, alone: bool, settings: Mapping[str, str] = NO_SETTINGS, protocols: Sequence[str] = ("PLAINTEXT",)
 ) -> list[Contender]:
-    """Odradek and, unless it is to run alone or the script is missing, Apache Kafka."""
-    found: list[Contender] = [Odradek(settings, protocols)]
+    """Odradek, that of other trees and, unless it is to run alone or the script is missing, Apache Kafka."""
+    found: list[Contender] = [Odradek(settings, protocols), *(Odradek(settings, protocols, one) for one in other_trees)]
     if not alone and Path(script).exists():
         found.append(Kafka(Path(script), settings, protocols))
     elif not alone:

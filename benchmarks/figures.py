@@ -31,11 +31,11 @@ def note(figures: Figures, contender: Named, found: Mapping[str, float]) -> None
 
 
 def print_table(figures: Figures, contenders: Sequence[Named]) -> None:
-    """Print a line for each measure; with two contenders also the first's figure as a fraction of the second's."""
+    """Print a line for each measure: the figures, and the first contender's as a fraction of each other's."""
     names = [contender.name for contender in contenders]
-    heads = [*names, *(["ratio"] if len(names) == 2 else [])]
+    heads = [*names, *(f"/ {name}" for name in names[1:])]
     sys.stdout.write(f"{'median of the rounds':52}" + "".join(f"{head:>12}" for head in heads) + "\n")
     for measure, by_name in figures.items():
         medians = [statistics.median(by_name[name]) for name in names]
-        ratio = [f"{medians[0] / medians[1]:12.2f}"] if len(names) == 2 else []
-        sys.stdout.write(f"{measure:52}" + "".join([f"{median:12,.2f}" for median in medians] + ratio) + "\n")
+        ratios = [f"{medians[0] / other:12.2f}" if other else f"{'':12}" for other in medians[1:]]
+        sys.stdout.write(f"{measure:52}" + "".join([f"{median:12,.2f}" for median in medians] + ratios) + "\n")

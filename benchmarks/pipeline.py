@@ -100,19 +100,19 @@ def _connector(spark: Any, spec: dict[str, Any], topic: str, _folder: str) -> No
 
 def _lake(spark: Any, spec: dict[str, Any], topic: str, folder: str) -> None:
     from odradek_pipeline.files import Files
-    from odradek_pipeline.kafka import Admin, Cluster
-    from odradek_pipeline.lake.ingest import Surroundings
+    from odradek_pipeline.kafka import Admin, ClusterAddress
+    from odradek_pipeline.lake.ingest import IngestServices
     from odradek_pipeline.lake.job import LakeJob
     from odradek_pipeline.lake.progress import Reporter
     from odradek_pipeline.lake.schemas import parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
 
     schemas = ["*=json:id BIGINT, amount DOUBLE, text STRING"] if spec["job"] == "lake json" else []
-    cluster = Cluster(spec["bootstrap"])
+    cluster = ClusterAddress(spec["bootstrap"])
     settings = LakeSettings(cluster, folder, (topic,), available_now=True, specs=parse_specs(schemas))
     reporter = Reporter()
     with Admin(spark, cluster) as admin:
-        failed = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter).run()
+        failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run()
     if failed:
         raise click.ClickException(str(failed))
 

@@ -10,7 +10,7 @@ from broker.metadata_opening import NO_CLUSTER_ID
 from broker.node_state import Base
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
-from storage.state.exchange import Exchange
+from storage.state.exchange import FolderExchange
 from storage.state.manifest import SnapshotError, usable
 
 
@@ -30,16 +30,16 @@ def lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) 
         cluster_id=config.optional_string("odradek.cluster.id"),
         unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
         held=held,
-        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
+        once_locked=(lambda: None) if held else partial(_restore_folders, base, paths),
     )
     undo.callback(dirs.unlock)
     return dirs
 
 
-def _settle_folders(base: Base, paths: list[str]) -> None:
+def _restore_folders(base: Base, paths: list[str]) -> None:
     """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
     config, fs = base.current.config, base.seams.fs
-    exchange = Exchange(fs, paths)
+    exchange = FolderExchange(fs, paths)
     exchange.undo_unfinished()
     snapshot = config.optional_string("odradek.snapshot")
     if snapshot is None or any(fs.exists(f"{path}/{meta_properties.FILE_NAME}") for path in paths):

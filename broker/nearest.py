@@ -15,11 +15,17 @@ Clients choose the names of topics and groups, and how many there are: the hint 
 
 
 def did_you_mean(name: str, known: Iterable[str], *, closeness: float = 0.6, as_sentence: bool = False) -> str:
-    """`; did you mean NAME?`, or ` Did you mean NAME?`; empty if no known name is near. `closeness` is 0 to 1."""
+    """`; did you mean NAME?`, or ` Did you mean NAME?`; empty if no known name is near."""
+    found = near(name, known, closeness=closeness)
+    return f"{' Did' if as_sentence else '; did'} you mean {found[0]}?" if found else ""
+
+
+def near(name: str, known: Iterable[str], *, closeness: float = 0.6) -> list[str]:
+    """The name that is nearest, if one is near enough; `closeness` is 0 to 1."""
     import difflib  # not needed when every name is known
 
     if len(name) > LONGEST:
-        return ""
+        return []
     matcher = difflib.SequenceMatcher(b=name)
 
     def likeness(other: str) -> float:
@@ -31,9 +37,6 @@ def did_you_mean(name: str, known: Iterable[str], *, closeness: float = 0.6, as_
         """A first look, which costs next to nothing."""
         return other[:2] == name[:2], -abs(len(name) - len(other))
 
-    fitting = nlargest(MOST_LOOKED_AT, (one for one in known if len(one) <= LONGEST), nearness)
+    fitting = nlargest(MOST_LOOKED_AT, (candidate for candidate in known if len(candidate) <= LONGEST), nearness)
     chosen = nlargest(MOST_COMPARED, fitting, likeness)
-    near = difflib.get_close_matches(name, chosen, n=1, cutoff=closeness)
-    if not near:
-        return ""
-    return f"{' Did' if as_sentence else '; did'} you mean {near[0]}?"
+    return difflib.get_close_matches(name, chosen, n=1, cutoff=closeness)

@@ -36,7 +36,7 @@ from broker.replication.directory_assignments import DirectoryAssignments
 from broker.replication.folders import CHECK_MS
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication_settings import configure_maintenance, schedule_maintenance
-from broker.request_context import Cluster, Coordinators, Local, Services
+from broker.request_context import ClusterMetadata, Coordinators, LocalServices, Services
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from controller import brokers
@@ -67,7 +67,7 @@ STARTED_LIKE_KAFKA = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is above the network, and reads what is on disk: a restored snapshot has all of it made anew."""
+    """The parts above the network, which read what is on disk: a restored snapshot has all of it made anew."""
 
     dirs: LogDirs
     services: Services
@@ -84,11 +84,11 @@ class Node:
         changing: held while a snapshot is taken or restored.
     """
 
-    cluster: Cluster
+    cluster: ClusterMetadata
     controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
-    local: Local
+    local: LocalServices
 
     def __init__(
         self, base: Base, parts: Parts, dispatcher: Dispatcher, server: Server, bound: Bound, http: HttpServer | None
@@ -156,7 +156,7 @@ class Node:
     # -- the end of the start
 
     def follow_metadata(self) -> None:
-        """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
+        """List who follows the metadata, in order: the authorizer, replicas, coordinators, configurations, quotas."""
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
         self.local.tokens.load(self.cluster.cache.image.tokens)
@@ -224,7 +224,7 @@ class Node:
         )
 
     def begin_periodic_work(self) -> None:
-        """The node serves: begin what it does from time to time."""
+        """Begin what the node does from time to time, as it serves now."""
         schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
@@ -359,7 +359,7 @@ class Node:
         self.cluster.peers.close()
 
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What may wait for a device while the node stops, in order."""
+        """List the works that may wait for a device while the node stops, in order."""
         last = self.base.seams.workers.lane("stop")
         close = partial(close_logs, self.replicas.logs, self.metadata)
         return {**self._works_of_parts(), "the logs": lambda: last.call(close)}

@@ -48,7 +48,7 @@ from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
-from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
+from broker.request_context import ClusterMetadata, Coordinators, LocalServices, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
 from broker.share.share_partitions import SharePartitions
 from controller.acls import decide_create
@@ -181,7 +181,7 @@ async def _bind_http(base: Base, hosts: list[str], undo: AsyncExitStack) -> Http
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What holds clients back."""
+    """The parts that hold clients back."""
 
     throttling: Throttling
     connection_rates: ConnectionRates
@@ -285,7 +285,7 @@ async def _open_replicas(
 
 
 def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> ControllerService | None:
-    """What makes a node with its own controller the controller of other nodes too."""
+    """Make the service by which a node with its own controller is the controller of other nodes too."""
     if not isinstance(metadata, StandaloneMetadata):
         return None
     session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
@@ -294,7 +294,7 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
 
 
 def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
-    """The node leads: other nodes may be served as soon as its listeners are."""
+    """Begin to serve other nodes, as the node leads now, as soon as its listeners are there."""
     service.answer = dispatcher.answer_enveloped
     service.endpoint = endpoint(bound.controllers[0])
     service.begin()
@@ -320,7 +320,7 @@ def _services(
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
     slots = config.integer("max.incremental.fetch.session.cache.slots")
-    local = Local(
+    local = LocalServices(
         base.node_id,
         current,
         seams.clock,
@@ -334,7 +334,9 @@ def _services(
         SharePartitions(host, share_states),
     )
     return Services(
-        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, clients_for_inspection(base, cache), service),
+        ClusterMetadata(
+            dirs.cluster_id, cache, metadata.log, auto_topics, clients_for_inspection(base, cache), service
+        ),
         metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids, share_coordinator),

@@ -1,4 +1,4 @@
-"""What a node is made of before anything is read, and whether it can serve."""
+"""The first parts of a node, made before anything is read, and whether it can serve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listeners import Listener
 from broker.config.structured import super_users
-from broker.observe.metrics import Metrics, Most
+from broker.observe.metrics import Metrics, SeriesLimits
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
 from broker.replication.folders import FolderChecks
@@ -94,7 +94,7 @@ class NodeState:
         return self.replicas is not None and self.replicas.is_offline(topic, index)
 
     def problems(self) -> list[str]:
-        """What is wrong although the node serves, a sentence each."""
+        """List the problems of a node that serves all the same, a sentence each."""
         if self.not_ready or self.folder_checks is None:
             return []
         return self.folder_checks.problems() + self.metadata_problems()
@@ -112,7 +112,7 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What every part of a node is made with.
+    """The services that every part of a node is made with.
 
     `wheel` has what is due by Kafka's rules, `request_wheel` waits of connections and requests, in the machine's time.
     `authorizer` is None where all clients may do everything.
@@ -166,8 +166,8 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     )
 
 
-def _most(config: BrokerConfig) -> Most:
-    return Most(config.integer("odradek.metrics.max.topics"), config.integer("odradek.metrics.max.clients"))
+def _most(config: BrokerConfig) -> SeriesLimits:
+    return SeriesLimits(config.integer("odradek.metrics.max.topics"), config.integer("odradek.metrics.max.clients"))
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:

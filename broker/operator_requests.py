@@ -1,4 +1,4 @@
-"""What an operator asks a broker through Kafka's listeners: why nothing is read, and a backup.
+"""An operator's questions to a broker through Kafka's listeners: why nothing is read, and a backup.
 
 They are requests of our own (`protocol.api.table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
 ACLs (ALTER on the cluster), limits. What answers them is imported when it is first asked.
@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = "odradek.backup.folder"
 KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "explain_transaction"}
-"""What is explained, and the function of `broker.testkit.explain.explain`."""
+"""What is explained, and the function of `broker.testkit.explain`."""
 
 
 def begin(node: Node) -> None:
@@ -52,14 +52,13 @@ class Explain:
         from protocol.newer.admin import ExplainFinding, ExplainResponse
 
         async with self._turn:
-            rules = await _imported(self._node, "broker.testkit.explain.explain")
+            rules = await _imported(self._node, "broker.testkit.explain")
             found = await getattr(rules, KINDS[request.kind])(self._node, request.name)
         return ExplainResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,
             findings=tuple(
-                ExplainFinding(severity=one.severity.name.lower(), rule=one.rule, text=one.text, advice=one.advice)
-                for one in found
+                ExplainFinding(severity=one.severity, rule=one.rule, text=one.text, advice=one.advice) for one in found
             ),
         )
 

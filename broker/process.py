@@ -191,26 +191,26 @@ class Systemd:
         self._extending: Timer | None = None
 
     def starting(self) -> None:
-        """The start begins; until `ready` it asks for more time, and says what was noted last."""
+        """Begin the start: until `ready` it asks for more time, and says what was noted last."""
         self._begin("starting")
 
     def note(self, status: str) -> None:
-        """What a start or a stop that takes long is doing; for `systemctl status`. From any thread."""
+        """Note what a start or a stop that takes long is doing; for `systemctl status`. From any thread."""
         self._status = status
 
     def ready(self, status: str) -> None:
-        """The broker serves; from now on there are signs of life. `status` is for `systemctl status`."""
+        """Tell that the broker serves; from now on there are signs of life. `status` is for `systemctl status`."""
         self._end()
         self._send(f"READY=1\nSTATUS={status}")
         if self._interval_ms:
             self._live()
 
     def say(self, status: str) -> None:
-        """The broker still serves, but not as before."""
+        """Tell that the broker still serves, but not as before."""
         self._send(f"STATUS={status}")
 
     def stopping(self) -> None:
-        """The broker stops; the signs of life go on until the process ends, as a stop may take long."""
+        """Tell that the broker stops; signs of life go on until the process ends, as a stop may take long."""
         self._end()
         self._send("STOPPING=1\nSTATUS=stopping")
         self._begin("stopping")

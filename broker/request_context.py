@@ -1,4 +1,4 @@
-"""What a handler is given besides its request: the request's context, and the parts of the node."""
+"""Everything that a handler is given besides its request: the request's context, and the parts of the node."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.permissions import ALL
+from broker.security.permissions import ALL, UNKNOWN
 from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_KEY
+from protocol.errors import UnsupportedVersion
 from timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
+class ClusterMetadata:
+    """The cluster's metadata, its log (None if that is other nodes'), and the creation of topics on first use.
 
     `peers` are the other brokers, for questions about what they lead and coordinate. `controller_service` is what the
     node does as the controller of other nodes, None if it does not.
@@ -65,8 +66,8 @@ class Coordinators:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
-    """What is this node's alone."""
+class LocalServices:
+    """The services of this node alone."""
 
     node_id: int
     current: CurrentConfig
@@ -90,11 +91,11 @@ class Local:
 class Services:
     """All of them, as the node makes them."""
 
-    cluster: Cluster
+    cluster: ClusterMetadata
     controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
-    local: Local
+    local: LocalServices
 
 
 @dataclass(slots=True)
@@ -104,11 +105,11 @@ class RequestContext:
     `permissions` are those of the client, None without an authorizer.
     """
 
-    cluster: Cluster
+    cluster: ClusterMetadata
     controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
-    local: Local
+    local: LocalServices
     connection: Peer
     api_key: int
     version: int
@@ -123,11 +124,17 @@ class RequestContext:
 
     @property
     def image(self) -> MetadataImage:
-        """What the cluster agrees on, as of the first time that this request asked: the same from start to end."""
+        """Return the cluster's metadata as of the first time that this request asked: the same from start to end."""
         image = self._image
         if image is None:
             image = self._image = self.cluster.cache.image
         return image
+
+    def require(self, feature: str, protocol: str | None = None) -> None:
+        """Raises UnsupportedVersion unless the cluster has the feature, and this node offers the groups' protocol."""
+        is_offered = protocol is None or protocol in self.local.config.list_("group.coordinator.rebalance.protocols")
+        if not is_offered or not self.image.features.get(feature, 0):
+            raise UnsupportedVersion
 
     def allows(
         self, operation: AclOperation, resource_type: ResourceType, name: str, *, log_denied: bool = True
@@ -136,8 +143,10 @@ class RequestContext:
         permissions = self.permissions
         return permissions is None or permissions.allows(operation, resource_type, name, log_denied=log_denied)
 
-    def operations(self, resource_type: ResourceType, name: str) -> int:
-        """All that the client may do to a resource, as a bit field (KIP-430)."""
+    def operations(self, resource_type: ResourceType, name: str, *, asked: bool = True) -> int:
+        """All that the client may do to a resource, as a bit field (KIP-430), if it asked for that."""
+        if not asked:
+            return UNKNOWN
         return ALL[resource_type] if self.permissions is None else self.permissions.operations(resource_type, name)
 
     def note_appended(self) -> None:

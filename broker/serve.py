@@ -37,6 +37,7 @@ from broker.observe.process_metrics import GcTime
 from broker.peers.call import PeerError
 from broker.process import Parent, Systemd
 from broker.security.sources import SecurityError
+from protocol import compiled
 from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
@@ -45,9 +46,9 @@ from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from broker.console.console import Console
+    from broker.console import Console
     from broker.registry.server import RegistryServer
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
 
@@ -90,6 +91,11 @@ def serve(
         settings = (f"odradek.profile={profile}", *settings)
     with wrong_configuration_ends():
         loaded = load_options(config_files, settings, fallback=fallback)
+    nodes = None
+    if brokers is not None:
+        from broker.admin.supervisor import prepare, run_nodes, shared_arguments
+
+        nodes = prepare(loaded, brokers, lambda arguments: serve.main(arguments, prog_name="odradek serve"))
     tracebacks = logging.configure(
         loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format")
     )
@@ -99,10 +105,8 @@ def serve(
     if parent is not None and remove_with_parent is not None:
         atexit.register(parent.remove, remove_with_parent)
     ready = Ready(ready_fd, ready_file)
-    if brokers is not None:
-        from broker.admin.supervisor import run_nodes, shared_arguments
-
-        sys.exit(run_nodes(loaded, brokers, shared_arguments(config_files, settings), ready.write, parent))
+    if nodes is not None:
+        sys.exit(run_nodes(loaded, nodes, shared_arguments(config_files, settings), ready.write, parent))
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 
@@ -174,7 +178,7 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     with asyncio.Runner(loop_factory=factory) as runner:
         status = runner.run(begin())
     logging.flush_last_lines()
-    sys.exit(status)
+    _leave(status)
 
 
 def _seams(
@@ -243,7 +247,7 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     address = control_address(config)
     if address is None:
         return None
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
 
@@ -258,10 +262,10 @@ def _registry_server(config: BrokerConfig) -> RegistryServer | None:
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
-    """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
-    if not config.boolean("odradek.console"):
+    """Return what makes the console, imported if there is to be one, and before the node has anybody to answer."""
+    if not config.boolean("odradek.console") or config.integer("odradek.http.port") < 0:
         return None
-    from broker.console.console import Console
+    from broker.console import Console
 
     return Console
 
@@ -307,12 +311,15 @@ async def _live(
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
+    keeping = asyncio.ensure_future(asyncio.to_thread(compiled.keep))
     systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
     export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
     if export is not None:
         export.begin()
     await process.first_of(stop, node.state.unusable)
     systemd.stopping()
+    await keeping
+    await asyncio.to_thread(compiled.keep)  # what requests had compiled
     if export is not None:
         await export.stop()
     if console is not None:

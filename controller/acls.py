@@ -18,7 +18,7 @@ MOST_LOOKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What one filter of DeleteAcls found, and has deleted; or why it was refused."""
+    """The ACLs that one filter of DeleteAcls has deleted; or why it was refused."""
 
     acls: Sequence[AccessControlEntryRecord] = ()
     error: KafkaError | None = None
@@ -48,7 +48,7 @@ def decide_create(
 
 
 def decide_delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[list[Deleted]]:
-    """What each filter has deleted. An ACL that two filters find is in the answer to both.
+    """Delete the ACLs of each filter. An ACL that two filters find is in the answer to both.
 
     Raises InvalidRequest if too many are found, or would have to be looked at.
     """

@@ -88,7 +88,7 @@ def _altered(
 def _errors(
     rules: ReplicaRules, broker_id: int, partition: PartitionRegistration, wanted: Wanted
 ) -> Iterator[ErrorCode]:
-    """What is wrong with the change, the first thing first."""
+    """Yield the errors of the change, the first one first."""
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
         yield ErrorCode.not_controller  # the leader knows of what this controller has not seen
     if wanted.leader_epoch < partition.leader_epoch:

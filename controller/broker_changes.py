@@ -1,4 +1,4 @@
-"""What happens to partitions when brokers come and go, and when their directories fail.
+"""Changes of partitions when brokers come and go, and when their directories fail.
 
 Source: Kafka's `ReplicationControlManager`, `handleBroker...` (KIP-631, KIP-841, KIP-858, KIP-966).
 """

@@ -32,7 +32,7 @@ from protocol.metadata.topics import FeatureLevelRecord
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a node says of itself: ids, listeners of its broker and of its controller, rack, ids of log directories.
+    """What a node registers: ids, listeners of its broker and of its controller, rack, ids of log directories.
 
     `is_broker`: it is not a controller alone, which registers no broker.
     `cordoned`: those of the directories that get no new replicas.
@@ -49,7 +49,7 @@ class Registration:
 
 
 def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
-    """What a new cluster begins with: the feature levels, and `min.insync.replicas` as it is at the first start.
+    """Make a new cluster's first records: the feature levels, and `min.insync.replicas` as it is at the first start.
 
     Of this KIP-966 says that it is then set for the cluster, and stays.
     """

@@ -21,7 +21,6 @@ from protocol.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
-    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from protocol.metadata.topics import ClearElrRecord, ConfigRecord
@@ -40,7 +39,7 @@ class AlterOp(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """One change of a configuration; `operation` is the number on the wire."""
 
     name: str
@@ -54,11 +53,11 @@ class ResourceChange:
 
     resource_type: int
     name: str
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     incremental: bool
 
 
-class UnknownOperationError(UnknownServerError):
+class UnknownOperationError(InvalidRequest):
     """An operation that does not exist. As in Kafka, all resources of the request fail with it."""
 
 
@@ -124,9 +123,9 @@ def _lists(schema: ConfigSchema, resource_type: int) -> DefaultOfList:
 
 
 def apply_changes(
-    current: Mapping[str, str], changes: Iterable[Change], default_of_list: DefaultOfList
+    current: Mapping[str, str], changes: Iterable[ConfigChange], default_of_list: DefaultOfList
 ) -> dict[str, str]:
-    """What is set after the changes. Raises InvalidConfiguration, and UnknownOperationError."""
+    """Return the configurations after the changes. Raises InvalidConfiguration, and UnknownOperationError."""
     altered = dict(current)
     for change in changes:
         operation, value = known_operation(change), change.value or ""
@@ -143,7 +142,7 @@ def apply_changes(
     return altered
 
 
-def known_operation(change: Change) -> AlterOp:
+def known_operation(change: ConfigChange) -> AlterOp:
     """Raises UnknownOperationError for one that does not exist."""
     try:
         return AlterOp(change.operation)

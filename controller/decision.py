@@ -1,4 +1,4 @@
-"""What every decision has in common: what it is given, and what it gives.
+"""The common part of all decisions: what they are given, and what they give.
 
 A decision is a pure function of an image and a request. It returns the records that make the change, and the response,
 which counts once these records are durable. Refusals are part of the response; an error that concerns the request as a
@@ -38,7 +38,7 @@ class Decision(Generic[R]):
 
 
 class ConfigSchema(Protocol):
-    """What may be configured, and what holds where nothing is (Kafka's `KafkaConfigSchema`)."""
+    """The configurations that there are, and the values where nothing is set (Kafka's `KafkaConfigSchema`)."""
 
     def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
         """Raises InvalidConfiguration or InvalidRequest if the resource cannot have all these configurations."""
@@ -84,12 +84,12 @@ class NoQuota:
     throttle_time = ZERO
 
     def charge(self, topic: str, partitions: int) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What decisions need besides the image.
+    """The services that decisions need besides the image.
 
     `new_id` makes random ids. `is_offline` tells whether a partition's log cannot be used: of a topic's name and an
     index.

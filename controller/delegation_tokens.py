@@ -40,7 +40,7 @@ class TokenSettings:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """What a token is asked for with. Principals are texts such as `User:alice`; a lifetime of 0 is the longest."""
+    """The request for a token. Principals are texts such as `User:alice`; a lifetime of 0 is the longest."""
 
     token_id: str
     owner: str
@@ -50,7 +50,7 @@ class NewToken:
 
 
 def secret_of(key: bytes, token_id: str) -> bytes:
-    """What the token's owner shows: an HMAC of its id."""
+    """Return what the token's owner shows: an HMAC of its id."""
     return hmac.digest(key, token_id.encode(), "sha512")
 
 

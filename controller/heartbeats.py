@@ -47,7 +47,7 @@ from protocol.metadata.brokers import BrokerRegistrationChangeRecord
 NEVER = -1
 
 
-class State(Enum):
+class BrokerControlState(Enum):
     """The state of a broker; see the table above."""
 
     FENCED = auto()
@@ -65,8 +65,8 @@ class Fencing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a broker is told; before that, if the change `is_unfinished`, its next step is to be decided."""
+class HeartbeatReply:
+    """The answer to a heartbeat; before that, if the change `is_unfinished`, its next step is to be decided."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -76,7 +76,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of one incarnation: when it was heard of, how far it is, and where its shutdown began.
+    """The state of one incarnation: when it was heard of, how far it is, and where its shutdown began.
 
     `may_take_over`: there may be partitions without a leader that it is to lead.
     """
@@ -104,7 +104,7 @@ class BrokerSessions:
         self._sessions: dict[int, _Session] = {}
 
     def begin(self, broker_id: int, epoch: int) -> None:
-        """The broker was registered: its session begins anew, unless it is the same incarnation."""
+        """Begin the session of a broker that was registered anew, unless it is the same incarnation."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             self._sessions[broker_id] = _Session(epoch, self._now_ms())
@@ -112,21 +112,21 @@ class BrokerSessions:
             session.contact_ms = self._now_ms()
 
     def touch(self, broker_id: int, epoch: int, metadata_offset: int) -> None:
-        """The broker was heard of."""
+        """Note that the broker was heard of."""
         self.begin(broker_id, epoch)
         self._sessions[broker_id].metadata_offset = metadata_offset
 
     def forget(self, broker_id: int) -> None:
-        """The broker is not registered any more."""
+        """Forget a broker that is not registered any more."""
         self._sessions.pop(broker_id, None)
 
     def forget_silent(self, broker_id: int) -> None:
-        """The broker was fenced as it was silent; its session goes, unless it was heard of meanwhile."""
+        """End the session of a broker that was fenced as it was silent, unless it was heard of meanwhile."""
         if not self.is_alive(broker_id):
             self.forget(broker_id)
 
     def refused(self, broker_id: int) -> None:
-        """The records of the broker's heartbeat were refused: all is as before."""
+        """Undo a heartbeat whose records were refused: all is as before."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.shutdown_offset, session.may_take_over = NEVER, True
@@ -155,17 +155,17 @@ class BrokerSessions:
         return self._sessions[broker_id].may_take_over
 
     def took_over(self, broker_id: int, *, all_of_them: bool) -> None:
-        """The broker was elected in some of the partitions that it is to lead, or in all of them."""
+        """Note that the broker was elected in some of the partitions that it is to lead, or in all of them."""
         self._sessions[broker_id].may_take_over = not all_of_them
 
     # -- controlled shutdown
 
     def shutdown_moved(self, broker_id: int, offset: int) -> None:
-        """The last record that took something from a broker which shuts down is at `offset`."""
+        """Note that the last record which took something from a broker that shuts down is at `offset`."""
         self._sessions[broker_id].shutdown_offset = offset
 
     def shutdown_ended(self, broker_id: int) -> None:
-        """The broker is fenced, which ends a controlled shutdown."""
+        """Note that the broker is fenced, which ends a controlled shutdown."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.shutdown_offset = NEVER
@@ -193,7 +193,7 @@ def decide(
     schema: ConfigSchema,
     sessions: BrokerSessions,
     next_offset: int,
-) -> Decision[Reply]:
+) -> Decision[HeartbeatReply]:
     """Note the heartbeat in `sessions`, and change the broker's state if it is time for that.
 
     The sessions are noted at once, whether the records become durable or not. Raises StaleBrokerEpoch.
@@ -203,30 +203,30 @@ def decide(
     state = _next_state(image, schema, broker, request, current, sessions)
     sessions.touch(broker.id, broker.epoch, request.current_metadata_offset)
     records, is_unfinished = _step(image, schema, broker.id, current, state, sessions)
-    if state is State.UNFENCED:
+    if state is BrokerControlState.UNFENCED:
         sessions.took_over(broker.id, all_of_them=not is_unfinished)
-    elif state is not State.CONTROLLED_SHUTDOWN:
+    elif state is not BrokerControlState.CONTROLLED_SHUTDOWN:
         sessions.shutdown_ended(broker.id)
     elif records or current is not state:
         sessions.shutdown_moved(broker.id, next_offset + len(records) - 1)
     image = broker_changes.image_after(image, records)
     records += broker_changes.directories_failed(image, schema, broker.id, request.offline_log_dirs)
     records += _cordoned(broker, request)
-    if state is State.MAY_SHUT_DOWN:
+    if state is BrokerControlState.MAY_SHUT_DOWN:
         sessions.end(broker.id)
-    reply = Reply(
+    reply = HeartbeatReply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
-        is_fenced=state in (State.FENCED, State.MAY_SHUT_DOWN),
-        should_shut_down=state is State.MAY_SHUT_DOWN,
+        is_fenced=state in (BrokerControlState.FENCED, BrokerControlState.MAY_SHUT_DOWN),
+        should_shut_down=state is BrokerControlState.MAY_SHUT_DOWN,
         is_unfinished=is_unfinished,
     )
     return Decision(records, reply)
 
 
-def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> State:
+def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> BrokerControlState:
     if sessions.is_shutting_down(broker.id):
-        return State.CONTROLLED_SHUTDOWN
-    return State.FENCED if broker.fenced else State.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.FENCED if broker.fenced else BrokerControlState.UNFENCED
 
 
 def _next_state(
@@ -234,39 +234,46 @@ def _next_state(
     schema: ConfigSchema,
     broker: BrokerRegistration,
     request: BrokerHeartbeatRequest,
-    current: State,
+    current: BrokerControlState,
     sessions: BrokerSessions,
-) -> State:
+) -> BrokerControlState:
     """See the table above."""
     match current:
-        case State.FENCED:
+        case BrokerControlState.FENCED:
             if request.want_shut_down:
-                return State.MAY_SHUT_DOWN
+                return BrokerControlState.MAY_SHUT_DOWN
             has_caught_up = request.current_metadata_offset >= broker.epoch
-            return State.UNFENCED if has_caught_up and not request.want_fence else State.FENCED
-        case State.UNFENCED if request.want_fence:
-            return State.MAY_SHUT_DOWN if request.want_shut_down else State.FENCED
-        case State.UNFENCED if request.want_shut_down:
+            return (
+                BrokerControlState.UNFENCED if has_caught_up and not request.want_fence else BrokerControlState.FENCED
+            )
+        case BrokerControlState.UNFENCED if request.want_fence:
+            return BrokerControlState.MAY_SHUT_DOWN if request.want_shut_down else BrokerControlState.FENCED
+        case BrokerControlState.UNFENCED if request.want_shut_down:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and not broker_changes.needs_steps(image, schema, broker.id)
-            return State.MAY_SHUT_DOWN if may_go else State.CONTROLLED_SHUTDOWN
-        case State.CONTROLLED_SHUTDOWN:
+            return BrokerControlState.MAY_SHUT_DOWN if may_go else BrokerControlState.CONTROLLED_SHUTDOWN
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and sessions.may_shut_down(broker.id, image)
-            return State.MAY_SHUT_DOWN if may_go else State.CONTROLLED_SHUTDOWN
-    return State.UNFENCED
+            return BrokerControlState.MAY_SHUT_DOWN if may_go else BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
 
 
 def _step(
-    image: MetadataImage, schema: ConfigSchema, broker_id: int, current: State, state: State, sessions: BrokerSessions
+    image: MetadataImage,
+    schema: ConfigSchema,
+    broker_id: int,
+    current: BrokerControlState,
+    state: BrokerControlState,
+    sessions: BrokerSessions,
 ) -> tuple[list[Any], bool]:
     """The records of the next step towards a state, and whether more may follow."""
     match state:
-        case State.UNFENCED if current is State.FENCED:
+        case BrokerControlState.UNFENCED if current is BrokerControlState.FENCED:
             changes = broker_changes.unfence(image, schema, broker_id)
-        case State.UNFENCED if sessions.may_take_over(broker_id):
+        case BrokerControlState.UNFENCED if sessions.may_take_over(broker_id):
             changes = broker_changes.take_over(image, schema, broker_id)
-        case State.CONTROLLED_SHUTDOWN:
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             changes = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
         case _:  # few partitions are left for one that shuts down, and no broker asks to be fenced otherwise
             return [] if state is current else broker_changes.fence(image, schema, broker_id), False

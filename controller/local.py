@@ -32,7 +32,7 @@ Publish = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
 """Tells all that follows the image of a change; the image is the one after it."""
 
 
-class Log(Protocol):
+class DecisionLog(Protocol):
     """The metadata log as the controller sees it; see `MetadataLog`."""
 
     epoch: int
@@ -76,7 +76,13 @@ class LocalController:
     """
 
     def __init__(
-        self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings, *, in_transaction: bool = False
+        self,
+        log: DecisionLog,
+        image: MetadataImage,
+        publish: Publish,
+        around: Surroundings,
+        *,
+        in_transaction: bool = False,
     ) -> None:
         self.image = image
         self.around = around

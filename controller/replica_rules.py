@@ -1,4 +1,4 @@
-"""What elections ask about brokers and topics, answered from an image (Kafka's `ClusterControlManager`, KIP-966)."""
+"""Rules of elections about brokers and topics, answered from an image (Kafka's `ClusterControlManager`, KIP-966)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESERVED = (MIGRATING, UNASSIGNED, LOST)
 
 
 class ReplicaRules:
-    """Who may lead, and how many replicas are enough.
+    """The rules on who may lead, and how many replicas are enough.
 
     `going` are brokers that the image shows active and that will not be after this decision, `coming` the reverse.
     """

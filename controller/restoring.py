@@ -1,4 +1,4 @@
-"""What must not go back when a snapshot of the metadata is restored: clients still know later epochs and ids."""
+"""Epochs and ids that must not go back when a snapshot of the metadata is restored: clients still know later ones."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from protocol.errors import (
     KafkaError,
     ResourceNotFound,
     UnacceptableCredential,
-    UnknownServerError,
     UnsupportedSaslMechanism,
 )
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -51,15 +50,15 @@ SCRAM_MECHANISMS: Mapping[str, ScramMechanism] = MappingProxyType({each.sasl_nam
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
-    """Deletes one credential of a user; `mechanism` is the number on the wire, as in `Upsertion`."""
+class ScramDeletion:
+    """Deletes one credential of a user; `mechanism` is the number on the wire, as in `ScramUpsertion`."""
 
     user: str
     mechanism: int
 
 
 @dataclass(frozen=True, slots=True)
-class Upsertion:
+class ScramUpsertion:
     """A user's credential for one mechanism, new or replacing another."""
 
     user: str
@@ -69,13 +68,13 @@ class Upsertion:
     salted_password: bytes = field(repr=False)
 
 
-Alteration = Deletion | Upsertion
+Alteration = ScramDeletion | ScramUpsertion
 
 
 def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[list[tuple[str, KafkaError | None]]]:
     """The outcome of each user's alteration; a user with two of them gets none.
 
-    Raises PolicyViolation for too many (Kafka fails with UNKNOWN_SERVER_ERROR).
+    Raises PolicyViolation for too many.
     """
     times = Counter(each.user for each in alterations)
     outcome: dict[str, KafkaError | None] = {}
@@ -84,8 +83,8 @@ def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[
         error = _refusal(image, each)
         if error is None and times[each.user] > 1:
             error = DuplicateResource("A user credential cannot be altered twice in the same request")
-        if error is None and isinstance(each, Upsertion) and not each.salted_password:
-            error = UnknownServerError()  # Kafka's code: its cryptography takes no empty key
+        if error is None and isinstance(each, ScramUpsertion) and not each.salted_password:
+            error = UnacceptableCredential("Password must not be empty")
         outcome.setdefault(each.user, error)
         if error is None:
             records.append(_record(each))
@@ -98,7 +97,7 @@ def _refusal(image: MetadataImage, alteration: Alteration) -> KafkaError | None:
         return UnacceptableCredential("Username must not be empty")
     if alteration.mechanism not in list(ScramMechanism):
         return UnsupportedSaslMechanism("Unknown SCRAM mechanism")
-    if isinstance(alteration, Deletion):
+    if isinstance(alteration, ScramDeletion):
         if (alteration.user, alteration.mechanism) not in image.scram:
             return ResourceNotFound("Attempt to delete a user credential that does not exist")
     elif alteration.iterations < MIN_ITERATIONS:
@@ -109,7 +108,7 @@ def _refusal(image: MetadataImage, alteration: Alteration) -> KafkaError | None:
 
 
 def _record(alteration: Alteration) -> Any:
-    if isinstance(alteration, Deletion):
+    if isinstance(alteration, ScramDeletion):
         return RemoveUserScramCredentialRecord(name=alteration.user, mechanism=alteration.mechanism)
     return credential(alteration)
 
@@ -121,20 +120,20 @@ def stretched(user: str, mechanism: ScramMechanism, password: str, salt: bytes) 
 
 def upsertion(
     user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
-) -> Upsertion:
-    """What a client sends of a password, with a new salt. Takes milliseconds."""
+) -> ScramUpsertion:
+    """Return the upsertion that a client sends for a password, with a new salt. Takes milliseconds."""
     return salted(user, mechanism, password, random.randbytes(SALT_BYTES), iterations)
 
 
-def salted(user: str, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Upsertion:
+def salted(user: str, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> ScramUpsertion:
     """The same with a given salt."""
-    return Upsertion(
+    return ScramUpsertion(
         user, mechanism, iterations, salt, hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
     )
 
 
-def credential(new: Upsertion) -> UserScramCredentialRecord:
-    """What a server stores (RFC 5802): neither password nor salted password can be derived from it."""
+def credential(new: ScramUpsertion) -> UserScramCredentialRecord:
+    """Return the keys that a server stores (RFC 5802): neither password nor salted password can be derived from it."""
     digest = ScramMechanism(new.mechanism).digest
     client_key = hmac.digest(new.salted_password, b"Client Key", digest)
     return UserScramCredentialRecord(

@@ -18,7 +18,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class ResourceType(enum.IntEnum):
-    """What an ACL protects (Kafka's `ResourceType`)."""
+    """The type of resource that an ACL protects (Kafka's `ResourceType`)."""
 
     __hash__ = int.__hash__  # faster than an enum's, which matters to those who look decisions up
 
@@ -43,7 +43,7 @@ class PatternType(enum.IntEnum):
 
 
 class AclOperation(enum.IntEnum):
-    """What is done to a resource (Kafka's `AclOperation`); in bit fields the bit is `1 << number` (KIP-430)."""
+    """The operation on a resource (Kafka's `AclOperation`); in bit fields the bit is `1 << number` (KIP-430)."""
 
     __hash__ = int.__hash__  # as above
 
@@ -76,7 +76,7 @@ class PermissionType(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """What ACLs are looked for. None, or ANY, means every value; with MATCH those that concern the resource `name`."""
+    """The ACLs to look for. None, or ANY, means every value; with MATCH those that concern the resource `name`."""
 
     resource_type: int = ResourceType.ANY
     name: str | None = None
@@ -125,7 +125,7 @@ _RESOURCE_TYPES, _PATTERN_TYPES, _OPERATIONS, _PERMISSION_TYPES = (
 
 
 def pattern_of(acl: AccessControlEntryRecord) -> tuple[int, str, int]:
-    """What an ACL protects: the type of the resource, its name, and how that is compared."""
+    """Return what an ACL protects: the type of the resource, its name, and how that is compared."""
     return acl.resource_type, acl.resource_name, acl.pattern_type
 
 

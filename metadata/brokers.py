@@ -92,7 +92,7 @@ class ClusterImage:
 
 
 class ClusterDelta:
-    """What records changed in brokers and controllers; `changed` has None for a broker that is gone."""
+    """Changes of records to brokers and controllers; `changed` has None for a broker that is gone."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image

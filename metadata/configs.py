@@ -34,7 +34,7 @@ Resource = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ConfigsImage:
-    """What is set for each resource; those with nothing set are not in it."""
+    """The configurations of each resource; those with nothing set are not in it."""
 
     by_resource: Map[Resource, Map[str, str]] = Map()
 
@@ -47,7 +47,7 @@ class ConfigsImage:
 
 
 class ConfigsDelta:
-    """What records changed in configurations; `changed` has each resource's new ones, empty if nothing is left."""
+    """Changes of records to configurations; `changed` has each resource's new ones, empty if nothing is left."""
 
     def __init__(self, image: ConfigsImage) -> None:
         self._image = image

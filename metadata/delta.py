@@ -1,4 +1,4 @@
-"""What records change in an image (Kafka's `MetadataDelta`), and how batches of the log become images.
+"""Changes of records to an image (Kafka's `MetadataDelta`), and how batches of the log become images.
 
 Records between BeginTransaction and EndTransaction take effect together; an AbortTransaction drops them (KIP-868;
 Kafka's `MetadataBatchLoader`). An image never shows half of them, nor half of a batch.

@@ -81,7 +81,7 @@ def _topics(before: TopicsImage, after: TopicsImage) -> Iterator[Any]:
 
 
 def _removed_with(before: MetadataImage, after: MetadataImage) -> set[Resource]:
-    """What loses its configurations with the topics that go: even one of the same name begins anew."""
+    """Return the topics that go, with their configurations: even one of the same name begins anew."""
     names = (topic.name for topic in before.topics if topic.id not in after.topics.names)
     return {(int(ResourceType.TOPIC), name) for name in names}
 

@@ -1,4 +1,4 @@
-"""What metadata needs of `immutables.Map`, by copying: for a Python that has no wheel of it."""
+"""The part of `immutables.Map` that metadata needs, by copying: for a Python that has no wheel of it."""
 
 from __future__ import annotations
 

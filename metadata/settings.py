@@ -27,7 +27,7 @@ def quota_key(entity: Iterable[QuotaEntity]) -> QuotaKey:
 
 
 class MapDelta(Generic[K, V]):
-    """What records changed in a map; `changed` has None for an entry that is gone."""
+    """Changes of records to a map; `changed` has None for an entry that is gone."""
 
     __slots__ = ("_image", "changed")
 

@@ -24,7 +24,7 @@ _NOT_ELIGIBLE = PartitionChangeRecord(topic_id=None, eligible_leader_replicas=()
 
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
-    """What the cluster knows of a partition; nodes are ids, and `directories` has one id for each of `replicas`.
+    """The cluster's knowledge of a partition; nodes are ids, and `directories` has one id for each of `replicas`.
 
     `leader` is -1 if there is none. `elr` are the eligible leader replicas of KIP-966.
     """
@@ -149,7 +149,7 @@ class TopicsImage:
 
 
 class TopicDelta:
-    """What records changed in one topic; `before` is None for a new one."""
+    """Changes of records to one topic; `before` is None for a new one."""
 
     __slots__ = ("after", "before", "changed")
 
@@ -174,7 +174,7 @@ class TopicDelta:
 
 
 class TopicsDelta:
-    """What records changed in the topics.
+    """Changes of records to the topics.
 
     Attributes:
         changed: new topics, and those in which a partition changed or appeared, by id.

@@ -1,4 +1,4 @@
-"""What a test asserts about records: each processed exactly once, and none lost, doubled or reordered.
+"""Assertions about records: each processed exactly once, and none lost, doubled or reordered.
 
 `violations` compares two topics by what their records have in common. A `History` is recorded by the broker, and
 checked by `odradek.history_check`.
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from odradek.control import Control, ControlUnavailableError, WaitTimeoutError, segment
-from odradek.history_check import Problem, find_problems
+from odradek.history_check import Anomaly, find_problems
 from odradek.record import Record
 from odradek.topic import Topic
 
@@ -121,7 +121,7 @@ MOST_PROBLEMS = 20
 class HistoryError(AssertionError):
     """A history has anomalies; `problems` has all of them."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Anomaly]) -> None:
         lines = [f"{problem.kind}: {problem.text}" for problem in problems[:MOST_PROBLEMS]]
         more = f"\nand {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
         super().__init__("\n".join(lines) + more)
@@ -147,7 +147,7 @@ class History:
         found: list[dict[str, Any]] = self._control().get(self._path)["events"]
         return found
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[Anomaly]:
         """The anomalies so far: records lost, doubled, reordered, or read though aborted."""
         return find_problems(self.events())
 

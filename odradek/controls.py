@@ -1,4 +1,4 @@
-"""What a test may do with a broker besides being its client: the same for one that it started and for one elsewhere.
+"""The control of a broker by a test, besides being its client: the same for one that it started and for one elsewhere.
 
 `Controls` needs the address of clients and the client of a control interface, and gives everything else: topics,
 groups, transactions, faults, the clock, snapshots, the journal. `Broker` and `Cluster` are controls of what they
@@ -68,7 +68,7 @@ class Controls(FaultControls):
 
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id."""
-        found = (Group(self._client, one["group"]) for one in self._all("groups"))
+        found = (Group(self._client, group["group"]) for group in self._all("groups"))
         return {group: group for group in found}
 
     def _all(self, kind: str) -> list[dict[str, Any]]:
@@ -85,7 +85,9 @@ class Controls(FaultControls):
 
     def transactions(self) -> dict[str, Transaction]:
         """The transactional ids that exist, by id."""
-        found = (Transaction(self._client, one["transactional_id"]) for one in self._all("transactions"))
+        found = (
+            Transaction(self._client, transaction["transactional_id"]) for transaction in self._all("transactions")
+        )
         return {transaction: transaction for transaction in found}
 
     def journal(
@@ -124,7 +126,9 @@ class Controls(FaultControls):
         """All topics by name; with `internal`, also those of coordinators."""
         answer = self.control.get("/topics")["topics"]
         found = (
-            Topic(self._client, one["topic"], one["partitions"]) for one in answer if internal or not one["internal"]
+            Topic(self._client, topic["topic"], topic["partitions"])
+            for topic in answer
+            if internal or not topic["internal"]
         )
         return {topic: topic for topic in found}
 

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
 from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError, in_thread
 
@@ -22,6 +22,32 @@ Then = Literal["crash", "power_failure"]
 Phase = Literal["before", "after_append", "before_fsync", "after_fsync", "before_reply"]
 Unsynced = Literal["lost", "kept"]
 Direction = Literal["both", "requests", "replies"]
+
+
+class Selectors(TypedDict, total=False):
+    """Which requests of an API: what is not given, or None, matches everything."""
+
+    version: int | None
+    topic: str | None
+    partition: int | None
+    group: str | None
+    transactional_id: str | None
+    client_id: str | None
+    listener: str | None
+
+
+class FaultParameters(Selectors, total=False):
+    """What is done to them, when, and to how many: see `FaultControls.fault`."""
+
+    error: str | int | None
+    delay: float | None
+    drop: Drop | None
+    disconnect: bool | None
+    observe: bool | None
+    then: Then | None
+    phase: Phase | None
+    count: int | None
+    skip: int | None
 
 
 class Fault:
@@ -136,27 +162,7 @@ class FaultControls(ABC):
 
         return has_ended
 
-    def fault(
-        self,
-        api: str | int | None = None,
-        *,
-        version: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        client_id: str | None = None,
-        listener: str | None = None,
-        error: str | int | None = None,
-        delay: float | None = None,
-        drop: Drop | None = None,
-        disconnect: bool | None = None,
-        observe: bool | None = None,
-        then: Then | None = None,
-        phase: Phase | None = None,
-        count: int | None = None,
-        skip: int | None = None,
-    ) -> Fault:
+    def fault(self, api: str | int | None = None, **given: Unpack[FaultParameters]) -> Fault:
         """Set a fault: do something to the requests that match.
 
         Which requests: those of `api` (Kafka's name, such as "Produce", or its number; None: of any), in `version`,
@@ -174,27 +180,8 @@ class FaultControls(ABC):
 
         Raises ControlError for a fault that could never match; its `parameter` says what is wrong.
         """
-        has_ended = self._end_of_process() if then is not None else None
-        values = self.control.post(
-            "/faults",
-            api=api,
-            version=version,
-            topic=topic,
-            partition=partition,
-            group=group,
-            transactional_id=transactional_id,
-            client_id=client_id,
-            listener=listener,
-            error=error,
-            delay=delay,
-            drop=drop,
-            disconnect=disconnect,
-            observe=observe,
-            then=then,
-            phase=phase,
-            count=count,
-            skip=skip,
-        )
+        has_ended = self._end_of_process() if given.get("then") is not None else None
+        values = self.control.post("/faults", api=api, **given)
         if has_ended is None:
             return Fault(self.control, values)
         self._expect_end()
@@ -222,14 +209,8 @@ class FaultControls(ABC):
         at: Phase,
         *,
         api: str | int | None = None,
-        version: int | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        client_id: str | None = None,
-        listener: str | None = None,
         unsynced: Unsynced = "lost",
+        **selectors: Unpack[Selectors],
     ) -> Crash: ...
 
     def crash(self, at: str = "now", *, unsynced: Unsynced = "lost", **selectors: Any) -> Crash | None:

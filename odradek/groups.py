@@ -1,4 +1,4 @@
-"""What coordinators know, in a test's hands: groups of every kind, and transactional ids."""
+"""Groups and transactions as their coordinators know them: groups of every kind, and transactional ids."""
 
 from __future__ import annotations
 
@@ -113,10 +113,20 @@ class Group(Described):
         Raises ControlError if a partition's end is not known, as it has no leader, or one that does not answer.
         """
         found = self._control().get(f"{self._path}/lag")["partitions"]
-        unknown = [f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found if one["end"] is None]
+        unknown = [
+            f"{partition['topic']}-{partition['partition']}: {partition['unknown']}"
+            for partition in found
+            if partition["end"] is None
+        ]
         if unknown:
             raise ControlError(f"the lag of group {self.id} is not known ({'; '.join(unknown)})", status=503)
-        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found if one["lag"] is not None})
+        return Lag(
+            {
+                (partition["topic"], partition["partition"]): partition["lag"]
+                for partition in found
+                if partition["lag"] is not None
+            }
+        )
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets, by (topic, partition)."""

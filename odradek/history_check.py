@@ -45,7 +45,7 @@ NO_PRODUCER = -1
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Anomaly:
     """An anomaly: `kind` is lost, doubled, reordered or aborted; `text` says it in a sentence."""
 
     kind: str
@@ -65,7 +65,7 @@ def name_of(place: Place) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-class Log:
+class FinalLog:
     """The records and markers of a partition at the end."""
 
     def __init__(self, event: Event) -> None:
@@ -73,7 +73,7 @@ class Log:
         self.place: Place = (event["topic"], event["partition"])
         self.records: dict[int, Any] = {record["offset"]: record for record in event["records"]}
         self._markers: dict[int, list[tuple[int, bool]]] = {}
-        for marker in sorted(event["markers"], key=lambda one: one["offset"]):
+        for marker in sorted(event["markers"], key=lambda marker: marker["offset"]):
             self._markers.setdefault(marker["producer_id"], []).append((marker["offset"], marker["committed"]))
 
     def why_lost(self, offset: int, digest: str) -> str | None:
@@ -105,7 +105,7 @@ class Log:
         """Whether a read_committed consumer gets it."""
         return self.outcome(offset) in ("committed", "none")
 
-    def doubled_sequences(self) -> Iterator[Problem]:
+    def doubled_sequences(self) -> Iterator[Anomaly]:
         """Records of idempotent producers that are there twice."""
         seen: dict[tuple[int, int, int], int] = {}
         for offset, record in sorted(self.records.items()):
@@ -118,9 +118,9 @@ class Log:
                     f"{shown(record)} of producer {record['producer_id']}, sequence {record['sequence']}, is in "
                     f"{name_of(self.place)} twice: at {first} and {offset}"
                 )
-                yield Problem("doubled", *self.place, offset, text)
+                yield Anomaly("doubled", *self.place, offset, text)
 
-    def doubled_digests(self, meant: Mapping[str, int]) -> Iterator[Problem]:
+    def doubled_digests(self, meant: Mapping[str, int]) -> Iterator[Anomaly]:
         """Records without sequence numbers that are there more often than they were meant to be written."""
         there: dict[str, list[int]] = {}
         for offset, record in sorted(self.records.items()):
@@ -134,7 +134,7 @@ class Log:
                     f"{shown(self.records[offsets[0]])} is in {name_of(self.place)} {len(offsets)} times, and was sent "
                     f"{count} times: at {at}"
                 )
-                yield Problem("doubled", *self.place, offsets[-1], text)
+                yield Anomaly("doubled", *self.place, offsets[-1], text)
 
 
 @dataclass(slots=True, eq=False)
@@ -178,7 +178,7 @@ class Sends:
         """How often each digest was meant to be written."""
         return Counter(meant.record["digest"] for alike in self._by_content.values() for meant in alike)
 
-    def reordered(self) -> Iterator[Problem]:
+    def reordered(self) -> Iterator[Anomaly]:
         """Records that lie before one which the same connection sent earlier."""
         for stream in self._streams.values():
             before: Meant | None = None
@@ -192,22 +192,22 @@ class Sends:
 
 
 def acknowledge(meant: list[Meant], offset: int) -> None:
-    """An attempt was acknowledged, at this offset of the first record; -1 is unknown."""
-    for at, one in enumerate(meant):
+    """Note that an attempt was acknowledged, at this offset of the first record; -1 is unknown."""
+    for at, record in enumerate(meant):
         if offset >= 0:
-            one.offset = offset + at if one.offset is None else min(one.offset, offset + at)
+            record.offset = offset + at if record.offset is None else min(record.offset, offset + at)
 
 
-def out_of_order(place: Place, later: Event, offset: int, earlier: Event, its_offset: int) -> Problem:
+def out_of_order(place: Place, later: Event, offset: int, earlier: Event, its_offset: int) -> Anomaly:
     """`later` was sent after `earlier`, and has a smaller offset."""
     text = (
         f"{shown(later)} was sent after {shown(earlier)}, and is before it in {name_of(place)}: at offset {offset}, "
         f"the other at {its_offset}"
     )
-    return Problem("reordered", *place, offset, text)
+    return Anomaly("reordered", *place, offset, text)
 
 
-def find_problems(events: Iterable[Event]) -> list[Problem]:
+def find_problems(events: Iterable[Event]) -> list[Anomaly]:
     """All anomalies of a history."""
     history = _History()
     for event in events:
@@ -245,7 +245,7 @@ class _History:
         self._sent: dict[str, _Batch] = {}
         self._sends: dict[Place, Sends] = {}
         self._reads: list[Event] = []
-        self._logs: dict[Place, Log] = {}
+        self._logs: dict[Place, FinalLog] = {}
 
     def _forget_topic(self, topic: str) -> None:
         self._sent = {name: batch for name, batch in self._sent.items() if batch.event["topic"] != topic}
@@ -270,7 +270,7 @@ class _History:
             case "restored":
                 self._forget()
             case "log":
-                self._logs[event["topic"], event["partition"]] = Log(event)
+                self._logs[event["topic"], event["partition"]] = FinalLog(event)
 
     def _add_sent(self, event: Event) -> None:
         meant = None
@@ -281,7 +281,7 @@ class _History:
 
     # -- lost
 
-    def lost(self) -> Iterator[Problem]:
+    def lost(self) -> Iterator[Anomaly]:
         for batch in self._acknowledged():
             log = self._logs.get(batch.place)
             for at, record in enumerate(batch.event["records"] if log is not None else ()):
@@ -290,9 +290,9 @@ class _History:
                 reason = log.why_lost(offset, record["digest"])
                 if reason is not None:
                     text = f"{shown(record)}, acknowledged at offset {offset} of {name_of(batch.place)}, {reason}"
-                    yield Problem("lost", *batch.place, offset, text)
+                    yield Anomaly("lost", *batch.place, offset, text)
 
-    def left_out(self) -> Iterator[Problem]:
+    def left_out(self) -> Iterator[Anomaly]:
         """Acknowledged records that lie within what a consumer was sent, and were not sent."""
         for read in self._reads:
             place = read["topic"], read["partition"]
@@ -308,11 +308,11 @@ class _History:
                     f"{shown(record)} at offset {offset} of {name_of(place)} was left out of what a consumer was sent "
                     f"from offset {read['from']} to {read['to']}"
                 )
-                yield Problem("lost", *place, offset, text)
+                yield Anomaly("lost", *place, offset, text)
 
     # -- doubled
 
-    def doubled(self) -> Iterator[Problem]:
+    def doubled(self) -> Iterator[Anomaly]:
         for place, log in self._logs.items():
             yield from log.doubled_sequences()
             if place in self._sends:
@@ -329,11 +329,11 @@ class _History:
                     f"the batch of producer {producer_id} with sequence {sequence} was acknowledged at several offsets "
                     f"of {name_of((topic, partition))}: {at}"
                 )
-                yield Problem("doubled", topic, partition, max(places), text)
+                yield Anomaly("doubled", topic, partition, max(places), text)
 
     # -- reordered
 
-    def reordered(self) -> Iterator[Problem]:
+    def reordered(self) -> Iterator[Anomaly]:
         for sends in self._sends.values():
             yield from sends.reordered()
         streams: dict[tuple[Any, ...], dict[int, _Batch]] = {}
@@ -348,7 +348,7 @@ class _History:
 
     # -- aborted
 
-    def aborted(self) -> Iterator[Problem]:
+    def aborted(self) -> Iterator[Anomaly]:
         for read in self._reads:
             place = read["topic"], read["partition"]
             log = self._logs.get(place)
@@ -361,13 +361,13 @@ class _History:
                         f"{shown(record)} at offset {record['offset']} of {name_of(place)} was sent to a "
                         f"read_committed consumer, and its transaction {what}"
                     )
-                    yield Problem("aborted", *place, record["offset"], text)
+                    yield Anomaly("aborted", *place, record["offset"], text)
 
     def _acknowledged(self) -> Iterator[_Batch]:
         return (batch for batch in self._sent.values() if batch.offset is not None and batch.offset >= 0)
 
 
-def _out_of_order(batches: Iterable[_Batch]) -> Iterator[Problem]:
+def _out_of_order(batches: Iterable[_Batch]) -> Iterator[Anomaly]:
     before: _Batch | None = None
     for batch in batches:
         if batch.offset is None:

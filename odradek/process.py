@@ -33,6 +33,7 @@ from odradek.starting import (
     require_profile,
     secret_file,
 )
+from odradek.warm import READY, WARM, ForkedNode
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -72,6 +73,7 @@ class Broker(SecuredControls, Entered):
         security: str | Security | None = None,
         users: Users | None = None,
         acls: Iterable[str] | None = None,
+        warm: bool = True,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
@@ -85,6 +87,9 @@ class Broker(SecuredControls, Entered):
         `security` is that of its listener: SASL_SSL, SASL_PLAINTEXT, SSL or PLAINTEXT. `users` are passwords by name;
         with SSL, the names that have a certificate. The broker makes its certificates, and `client_config` has what
         clients need. With `acls` users may do what these allow, and nothing else: "app READ,WRITE TOPIC orders-*".
+
+        From the second start in this process on, the broker is a fork of a process that has loaded everything, where
+        that can be (`odradek/warm.py`); with `warm=False` it never is.
         """
         require_profile(profile)
         self._workplace = make_workplace()
@@ -100,9 +105,10 @@ class Broker(SecuredControls, Entered):
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
         self._python = python
+        self._may_be_forked = warm and python is None
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | ForkedNode | None = None
         self._end_expected = False
         self._closed = False
         self._listeners: dict[str, str] = {}
@@ -151,6 +157,11 @@ class Broker(SecuredControls, Entered):
         return lambda: child is None or child.poll() is not None
 
     @property
+    def warm(self) -> bool:
+        """Whether it is a fork of the template: False for one that was started plain, or does not run."""
+        return isinstance(self._child, ForkedNode)
+
+    @property
     def died(self) -> bool:
         """Whether it ended though nobody asked it to, and was not started again."""
         child = self._child
@@ -191,19 +202,8 @@ class Broker(SecuredControls, Entered):
         self.data_dir.mkdir(parents=True, exist_ok=True)
         read_end, write_end = os.pipe()
         try:
-            command = self._command(write_end)
-            if shutil.which(command[0]) is None:
-                raise BrokerStartError(f"{command[0]} is no program: `python` is the path of a Python interpreter")
             with self.log_path.open("ab") as log:
-                self._child = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(write_end,),
-                    process_group=0,  # or Ctrl-C would stop it while this process, in a debugger, say, still needs it
-                    env=self._environment(),
-                )
+                self._child = self._launch(log.fileno(), write_end)
             os.close(write_end)
             write_end = -1
             self._check_open()
@@ -270,8 +270,32 @@ class Broker(SecuredControls, Entered):
             self._discard()
             self._remove_workplace()
 
-    def _command(self, ready_fd: int) -> list[str]:
-        arguments = ["serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]
+    def _launch(self, log: int, ready: int) -> subprocess.Popen[bytes] | ForkedNode:
+        """Begin the process, warm if it may be. Raises BrokerStartError."""
+        arguments = self._arguments()
+        own = self._environment()
+        if self._may_be_forked:
+            node = WARM.start([*arguments, "--ready-fd", str(READY)], own, log, ready, self._start_timeout)
+            if node is not None:
+                return node
+        command = location.command([*arguments, "--ready-fd", str(ready)], self._python)
+        if shutil.which(command[0]) is None:
+            raise BrokerStartError(f"{command[0]} is no program: `python` is the path of a Python interpreter")
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=(ready,),
+            process_group=0,  # or Ctrl-C would stop it while this process, in a debugger, say, still needs it
+            env=location.environment(own) if self._python is None else own,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS_IN_ENVIRONMENT)}
+
+    def _arguments(self) -> list[str]:
+        arguments = ["serve", "--exit-with-parent"]
         arguments += ["--remove-with-parent", str(self._workplace)]
         secret = {key: value for key, value in self._settings.items() if key.endswith(SECRET_SETTINGS)}
         if secret:
@@ -279,15 +303,11 @@ class Broker(SecuredControls, Entered):
             arguments += ["--config", str(file)]
         for key in self._settings.keys() - secret.keys():
             arguments += ["--set", f"{key}={self._settings[key]}"]
-        return location.command(arguments, self._python)
-
-    def _environment(self) -> dict[str, str]:
-        own = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS_IN_ENVIRONMENT)}
-        return location.environment(own) if self._python is None else own
+        return arguments
 
     def _note_ready(self, line: bytes | None) -> None:
         if not line:
-            why = self._what_it_got() if line is None else "ended before it was ready"
+            why = self._why_not_ready() if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
         self._served(json.loads(line))
 
@@ -309,7 +329,7 @@ class Broker(SecuredControls, Entered):
             self._control.close()
         return None if url is None else ControlClient(url, self._settings.get("odradek.control.token"))
 
-    def _what_it_got(self) -> str:
+    def _why_not_ready(self) -> str:
         used_s = None if self._child is None else _cpu_time_s(self._child.pid)
         cpu = "" if used_s is None else f"; it was given {used_s:.2f} s of CPU time meanwhile"
         return (
@@ -336,7 +356,9 @@ class Broker(SecuredControls, Entered):
         if child.poll() is None:
             child.kill()
         child.wait()
-        if child.stdin is not None:
+        if isinstance(child, ForkedNode):
+            child.close()
+        elif child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
 

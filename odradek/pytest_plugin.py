@@ -19,6 +19,7 @@ from odradek.control import ControlError
 from odradek.controls import Controls
 from odradek.pytest.options import MARKER, MARKER_LINE, Options
 from odradek.pytest.pool import POOL
+from odradek.warm import WARM
 
 pytest_plugins = ["odradek.pytest.fixtures"]
 
@@ -47,6 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if POOL in config.stash:
         config.stash[POOL].close_all()
+    WARM.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say why the session's starts were slow, if they were."""
+    if POOL in config.stash and WARM.why_plain is not None:
+        terminalreporter.write_line(f"odradek: each broker was started as a program of its own: {WARM.why_plain}")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

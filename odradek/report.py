@@ -1,4 +1,4 @@
-"""What a broker tells of itself, as values that print well.
+"""A broker's reports of itself, as values that print well.
 
 `Journal`: what was asked and answered last, who connected, and what the broker warned of. `Explanation`: why a consumer
 gets nothing, and what to do. `report_text`: what the broker holds and has just done, for the report of a failing test.
@@ -100,7 +100,7 @@ def _nested(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{' '.join(_pairs(value))}}}"
     if isinstance(value, list):
-        between = " " if any(isinstance(one, Mapping) for one in value) else ","
+        between = " " if any(isinstance(item, Mapping) for item in value) else ","
         return f"[{between.join(map(_nested, value))}]"
     return str(value)
 
@@ -240,10 +240,10 @@ def _tells(value: Any) -> bool:
     """Whether there is an error or a record anywhere in an answer."""
     if isinstance(value, Mapping):
         return any(
-            (name.endswith("error_code") and one not in ("NONE", None))
-            or (name == "records" and one not in (None, "0 bytes"))
-            or _tells(one)
-            for name, one in value.items()
+            (name.endswith("error_code") and item not in ("NONE", None))
+            or (name == "records" and item not in (None, "0 bytes"))
+            or _tells(item)
+            for name, item in value.items()
         )
     return isinstance(value, list) and any(map(_tells, value))
 
@@ -265,7 +265,7 @@ class Finding:
     severity: str
     rule: str
     text: str
-    advice: str
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{SIGNS[self.severity]} {self.text}{f'{chr(10)}   -> {self.advice}' if self.advice else ''}"
@@ -287,7 +287,7 @@ class Explanation(list[Finding]):
     @property
     def as_json(self) -> list[dict[str, str]]:
         """The findings, as a program reads them."""
-        return [asdict(one) for one in self]
+        return [asdict(entry) for entry in self]
 
     @property
     def problems(self) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What the start of a broker for a test needs: its folder, its settings, and an end whatever happens.
+"""The start of a broker for a test: its folder, its settings, and an end whatever happens.
 
 The temporary folder is locked by its process for as long as that lives: it is removed with the broker, or by a later
 process that finds it unlocked. `Entered` is what is started by `with` or `async with`, and closed at the end.

@@ -1,4 +1,4 @@
-"""What a terminal is shown: clients choose keys, values and names, and brokers the texts of errors.
+"""Text for a terminal: clients choose keys, values and names, and brokers the texts of errors.
 
 A terminal obeys control characters: they write to the clipboard, rewrite lines, or have it answer as if typed. Others
 turn the direction of writing, or are not seen. On a terminal they are written as escapes, whatever prints them; a
@@ -20,12 +20,16 @@ _UNSEEN = re.compile(
 
 def visible(text: str) -> str:
     """A text of several lines without what a terminal would obey or not show."""
-    return _UNSEEN.sub(lambda found: escaped(found[0]), text)
+    return _UNSEEN.sub(lambda match: escaped(match[0]), text)
 
 
 def printable(text: str) -> str:
     """A name, on one line: also its line feeds, and spaces and joiners that look like others, are escapes."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else escaped(one) for one in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else escaped(character) for character in text)
+    )
 
 
 def escaped(character: str) -> str:

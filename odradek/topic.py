@@ -74,7 +74,7 @@ class Topic(Named):
         if isinstance(records, str | bytes | Mapping):
             raise TypeError(f"records = {records!r}: expected several values; produce() writes one")
         shared = {"headers": headers, "partition": partition, "timestamp": timestamp}
-        given = [record_as_json(**{**shared, **_fields(one, at)}) for at, one in enumerate(records)]
+        given = [record_as_json(**{**shared, **_fields(record, at)}) for at, record in enumerate(records)]
         return self._produce(given) if given else []
 
     def _produce(self, records: list[dict[str, Any]]) -> list[Record]:
@@ -148,7 +148,7 @@ class Topic(Named):
             f"{self._path}/wait",
             **_expected_value(value),
             **({} if key is ... else _expected_key(key)),
-            headers=None if headers is None else {one.pop("key"): one for one in headers_as_json(headers)},
+            headers=None if headers is None else {header.pop("key"): header for header in headers_as_json(headers)},
             timeout=timeout,
             committed=committed,
             partition=partition,

@@ -1,4 +1,4 @@
-"""What members of classic "consumer" groups send each other through the coordinator (Kafka's ConsumerProtocol).
+"""Messages of members of classic "consumer" groups to each other through the coordinator (Kafka's ConsumerProtocol).
 
 Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment. A later version is read as version 3,
 with whose fields it must begin. The coordinator reads these when members of both protocols share a group (KIP-848).

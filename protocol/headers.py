@@ -26,7 +26,7 @@ _FRAME_V1 = Struct(">iib")
 
 
 class RequestHeader(NamedTuple):
-    """What every request begins with (Kafka's `RequestHeader.json`), and the position of the body after it."""
+    """The header of every request (Kafka's `RequestHeader.json`), and the position of the body after it."""
 
     api_key: int
     api_version: int

@@ -27,6 +27,7 @@ from .careful_reader import (
     read_tags,
     tagged_readers,
 )
+from .compiled import execute
 from .primitives import LONGEST_STRING, Buffer, TooManyElementsError, read_uvarint, too_many
 from .schema import (
     DURATIONS,
@@ -114,7 +115,9 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
         return careful_reader(cls, into)(buf, pos)  # made when first needed
 
     names["careful"] = careful
-    exec(_READ.format(body="\n".join(lines), most=most_elements(cls)), names)  # made of the names of kio's fields alone
+    execute(
+        _READ.format(body="\n".join(lines), most=most_elements(cls)), names
+    )  # made of the names of kio's fields alone
     read: Read = names["read"]
     return read
 

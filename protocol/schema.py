@@ -1,4 +1,4 @@
-"""What the classes of messages say about the wire, in the form the readers and writers are built from.
+"""The wire format as the classes of messages say it, in the form the readers and writers are built from.
 
 The classes are kio's dataclasses, which say it in the metadata of their fields, and those of `protocol.declared`, which
 say it in the types of their fields: dataclasses, or named tuples. A declared class serves all versions of a record; a
@@ -17,6 +17,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from .compiled import execute
 from .primitives import MAX_INT, MOST_ELEMENTS
 
 Entity: TypeAlias = Any
@@ -242,7 +243,7 @@ def maker(cls: type[T]) -> type[T]:
             parameters.append(f"{field.name}=default_{field.name}")
         lines.append(f"    made.{field.name} = {field.name}\n")
     source = f"def make(*, {', '.join(parameters)}):\n    made = new()\n{''.join(lines)}"
-    exec(f"{source}    made.__class__ = cls\n    return made\n", names)  # made of the names of kio's fields alone
+    execute(f"{source}    made.__class__ = cls\n    return made\n", names)
     made: type[T] = names["make"]
     return made
 
@@ -251,7 +252,7 @@ _STEP = "    "
 
 
 class GeneratedSource:
-    """What the generators of readers and writers have in common: the lines of source for one entity.
+    """The common part of the generators of readers and writers: the lines of source for one entity.
 
     `level` is the nesting depth of the entity: `entity0` is the message, `entity1` is inside it, read in its loop.
     Lines and names are those of the whole function; `depth` is the indentation of its outermost lines.

@@ -13,6 +13,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, TypeAlias
 
+from .compiled import execute
 from .durations import MILLISECOND
 from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
 from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, GeneratedSource, field_plans, is_tuple
@@ -103,7 +104,7 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     lines = ["def write(out, entity0):"]
     names = dict(_NAMES)
     _EntitySource(cls, source, 0, lines, names).add()
-    exec("\n".join(lines), names)  # made of the names of kio's fields alone
+    execute("\n".join(lines), names)
     write: Write = names["write"]
     return write
 
@@ -115,7 +116,7 @@ def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> 
     names = dict(_NAMES)
     header = (*_SIZE_AND_HEADER, _NO_TAGS) if header_version == 1 else _SIZE_AND_HEADER
     _EntitySource(cls, source, 0, lines, names, header).add()
-    exec("\n".join((*lines, "    pack_size(out, 0, len(out) - 4)", "    return out")), names)
+    execute("\n".join((*lines, "    pack_size(out, 0, len(out) - 4)", "    return out")), names)
     write: WriteFrame = names["write"]
     return write
 
@@ -125,7 +126,7 @@ def record_encoder(cls: EntityClass, source: EntityClass, number: int) -> Encode
     lines = ["def encode(entity0):"]
     names = dict(_NAMES)
     _EntitySource(cls, source, 0, lines, names, (("h", str(number)),)).add()
-    exec("\n".join((*lines, "    return bytes(out)")), names)
+    execute("\n".join((*lines, "    return bytes(out)")), names)
     encode: Encode = names["encode"]
     return encode
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class AppendOrigin(Enum):
-    """Who appends; it selects how strictly the batch is checked (Kafka's AppendOrigin)."""
+    """The origin of an append; it selects how strictly the batch is checked (Kafka's AppendOrigin)."""
 
     CLIENT = auto()  # everything is checked
     REPLICATION = auto()  # the leader has checked the batch: stored as it is
@@ -18,7 +18,7 @@ class AppendOrigin(Enum):
 
 
 class AppendInfo(NamedTuple):
-    """What an append did; if `duplicate`, what the original append did that this one repeats.
+    """The result of an append; if `duplicate`, what the original append did that this one repeats.
 
     Attributes:
         first_offset: offset of the first record.

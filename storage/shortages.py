@@ -1,4 +1,4 @@
-"""What the broker has no room or no file descriptor for: said once, repeated now and then, and said when it is over."""
+"""A lack of room or of file descriptors: said once, repeated now and then, and said when it is over."""
 
 from __future__ import annotations
 

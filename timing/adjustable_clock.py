@@ -140,20 +140,20 @@ class AdjustableClock:
             self._frozen = False
             self._release()
 
-    async def advance(self, ms: float, settle: Callable[[], Awaitable[None]]) -> None:
+    async def advance(self, ms: float, until_idle: Callable[[], Awaitable[None]]) -> None:
         """Move time by `ms`, not negative, and return once all that was due on the way has run.
 
-        `settle` returns when what has begun so far is at its end.
+        `until_idle` returns when what has begun so far is at its end.
         """
         async with self._moving:
-            await self._advance(ms, settle)
+            await self._advance(ms, until_idle)
 
-    async def set_wall(self, wall_ms: float, settle: Callable[[], Awaitable[None]]) -> None:
+    async def set_wall(self, wall_ms: float, until_idle: Callable[[], Awaitable[None]]) -> None:
         """Set the wall reading. Forward, time moves as by `advance`; back, only what is written down changes."""
         async with self._moving:
             ahead_ms = wall_ms - self._wall()
             if ahead_ms >= 0:
-                await self._advance(ahead_ms, settle)
+                await self._advance(ahead_ms, until_idle)
             elif self._held is not None:
                 self._held.wall_ms = wall_ms
             else:
@@ -166,7 +166,7 @@ class AdjustableClock:
             self._release()
             self._wall_shift_ms = 0.0
 
-    async def _advance(self, ms: float, settle: Callable[[], Awaitable[None]]) -> None:
+    async def _advance(self, ms: float, until_idle: Callable[[], Awaitable[None]]) -> None:
         held = self._hold()
         wall_ms = held.wall_ms
         self._move = move = _Move(held.monotonic_ms, held.monotonic_ms + ms)
@@ -176,11 +176,11 @@ class AdjustableClock:
             held.wall_ms = wall_ms + held.monotonic_ms - move.begin_ms
 
         try:
-            await settle()
+            await until_idle()
             while (deadline_ms := self._next_deadline_ms()) is not None and deadline_ms <= move.end_ms:
                 go_to(deadline_ms)
                 self._run_due()
-                await settle()
+                await until_idle()
             go_to(move.end_ms)
         finally:
             self._move = None

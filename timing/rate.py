@@ -65,7 +65,7 @@ class Rate:
         return total / (elapsed_ms / 1000.0), elapsed_ms
 
     def _sum(self, now_ms: int) -> tuple[float, int]:
-        """What the windows that count have, and the time since the oldest of them began, in ms."""
+        """Return the sum of the windows that count, and the time since the oldest of them began, in ms."""
         expired_ms = now_ms - self._windows.num * self._windows.size_ms
         total, oldest_ms = 0.0, now_ms
         for sample in self._samples:

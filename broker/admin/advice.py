@@ -1,4 +1,4 @@
-"""What somebody who meets an error may do: shown by `odradek explain error` and on the page docs/errors.md."""
+"""Advice for somebody who meets an error: shown by `odradek explain error` and on the page docs/errors.md."""
 
 from __future__ import annotations
 

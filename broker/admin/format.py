@@ -18,7 +18,7 @@ from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.sources import Loaded, config_options, load_options
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
-from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
+from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, ScramUpsertion, credential
 from metadata.settings import METADATA_VERSION
 from protocol.metadata.brokers import VoterEndpoint
 from storage.files import OsFileSystem
@@ -173,7 +173,7 @@ def scram_record(argument: str, random: Random) -> Any:
         raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
     else:
         salted = _decoded("saltedpassword", parts["saltedpassword"])
-    return credential(Upsertion(name, number, iterations, salt, salted))
+    return credential(ScramUpsertion(name, number, iterations, salt, salted))
 
 
 def _parse(argument: str) -> tuple[str, dict[str, str]]:

@@ -37,7 +37,7 @@ from storage.segments.txn_index import TxnIndex
 from storage.state import manifest as manifests
 from storage.state.manifest import SnapshotError
 from storage.tools.verification import (
-    Finding,
+    FileFinding,
     KeepingFileSystem,
     is_partition,
     partitions_in,
@@ -183,19 +183,19 @@ def repair(folder: str, yes: bool) -> None:
     sys.exit(len(left) > 0)
 
 
-def _repair(folder: str, found: list[Finding]) -> list[str]:
+def _repair(folder: str, findings: list[FileFinding]) -> list[str]:
     aside = f"{folder}.removed-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     fs = KeepingFileSystem(FS, folder, aside)
     if not is_partition(FS, folder):
         repair_data_folder(fs, folder)
-    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in found)]
+    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in findings)]
     with click.progressbar(damaged, label="repairing", file=sys.__stderr__) as progress:
         for partition in progress:
             repair_partition(fs, partition, time.time_ns() // 1_000_000)
     return fs.kept
 
 
-def _verify(folder: str) -> list[Finding]:
+def _verify(folder: str) -> list[FileFinding]:
     folder = folder.rstrip("/")
     found = [] if is_partition(FS, folder) else list(verify_data_folder(FS, folder))
     partitions = _partitions(folder)
@@ -253,13 +253,13 @@ def verify_backup(path: str) -> None:
             if name.endswith(".log")
         }
     )
-    damage: list[Finding] = []
+    damage: list[FileFinding] = []
     for number, partition in partitions:
         folder = f"{path}/{number}/{partition}"
         try:
             more = [name for name in FS.listdir(folder) if f"{partition}/{name}" not in manifest.folders[number]]
             if more:  # not restored; and whatever they are, they are not opened
-                damage.append(Finding(folder, f"has files that are not in the list of the backup: {more[0]!a}"))
+                damage.append(FileFinding(folder, f"has files that are not in the list of the backup: {more[0]!a}"))
             else:
                 damage += [finding for finding in verify_partition(FS, folder, lambda done: None) if finding.serious]
         except OSError as error:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +18,15 @@ from typing import Any
 
 import structlog
 
+from broker import forked
 from broker.admin import wrong_configuration_ends
+from broker.admin.node_processes import Fork, Process, fork_waiting, launch
 from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
 from broker.config.sources import Loaded
-from broker.process import ENVIRONMENT, Parent, Systemd
+from broker.process import Parent, Systemd
 from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)
-
-DEPENDENCIES = "ODRADEK_DEPENDENCIES"
-"""See odradek/launcher.py, which takes it out of this process's environment."""
 
 ReadyLine = dict[str, Any]
 """The ready line of a node, decoded; see `broker.serve`."""
@@ -40,7 +38,7 @@ class NodeProcess:
 
     node_id: int
     log_path: Path
-    process: asyncio.subprocess.Process
+    process: Process
     ready: ReadyLine = field(default_factory=dict)
 
     @property
@@ -62,6 +60,7 @@ class Supervisor:
 
     `settings` are those of each node by its id, the controller's first; `arguments` are those of `serve` that all nodes
     share. `folder` gets their logs. `systemd` is told of all of them as of one service; the nodes know nothing of it.
+    `forks` become the nodes; where there are none, each node is a new program.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class Supervisor:
         arguments: Sequence[str],
         stop: asyncio.Event,
         systemd: Systemd,
+        forks: list[Fork],
     ) -> None:
         self.nodes: list[NodeProcess] = []
         self._settings = settings
@@ -78,6 +78,7 @@ class Supervisor:
         self._arguments = arguments
         self._stop = stop
         self._systemd = systemd
+        self._forks = forks
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
@@ -122,30 +123,16 @@ class Supervisor:
         settings = self._settings[node_id] | joined
         file_name = "controller.log" if node_id == CONTROLLER else f"node-{node_id}.log"
         log_path = Path(self._folder, file_name)
-        read_end, write_end = os.pipe()
-        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *_program(),
-                "serve",
-                *self._arguments,
-                *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
-                "--exit-with-parent",
-                "--ready-fd",
-                str(write_end),
-                stdin=asyncio.subprocess.PIPE,  # it ends with this process
-                stdout=log,
-                stderr=log,
-                pass_fds=(write_end,),
-                process_group=0,  # Ctrl-C reaches this process alone
-                env=_environment(),
-            )
-        finally:
-            os.close(write_end)
-            os.close(log)
+        arguments = [*self._arguments, *_as_options(settings), "--exit-with-parent"]
+        process: Process
+        if self._forks:
+            process = fork = self._forks.pop()
+            ready = await fork.begin(arguments, log_path)
+        else:
+            process, ready = await launch(arguments, log_path)
         node = NodeProcess(node_id, log_path, process)
         self.nodes.append(node)
-        return node, await _reader_of(read_end)
+        return node, ready
 
     async def _is_ready(self, node: NodeProcess, ready: asyncio.StreamReader) -> bool:
         """Whether it serves, once it does; not if it ended, or all are to stop."""
@@ -209,23 +196,8 @@ class Supervisor:
                 node.process.kill()
 
 
-def _environment() -> dict[str, str]:
-    """That of a node: where it finds its dependencies, and nothing of systemd, which knows this process alone."""
-    kept = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
-    return kept | {DEPENDENCIES: os.pathsep.join(sys.path)}
-
-
-def _program() -> list[str]:
-    """The command of this process up to `serve`."""
-    command = list(sys.orig_argv)
-    return command[: command.index("serve")]
-
-
-async def _reader_of(descriptor: int) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb"))
-    return reader
+def _as_options(settings: Settings) -> list[str]:
+    return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 
 def _end_of(node: NodeProcess) -> str:
@@ -234,9 +206,26 @@ def _end_of(node: NodeProcess) -> str:
     return lines[-1] if lines else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The settings of each node by its id; the processes that wait to become the nodes, or why there are none."""
+
+    settings: dict[int, Settings]
+    forks: list[Fork]
+    why_none: str | None
+
+
+def prepare(loaded: Loaded, count: int, serve: Callable[[list[str]], Any]) -> Prepared:
+    """Make what `run_nodes` needs, before this process does anything else. A node calls `serve` with its arguments."""
+    with wrong_configuration_ends():
+        settings = all_settings(loaded, count)
+    why_none = forked.why_unsafe()
+    return Prepared(settings, [] if why_none else fork_waiting(len(settings), serve), why_none)
+
+
 def run_nodes(
     loaded: Loaded,
-    count: int,
+    prepared: Prepared,
     arguments: Sequence[str],
     write_ready: Callable[[ReadyLine], None],
     parent: Parent | None,
@@ -245,8 +234,8 @@ def run_nodes(
 
     The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
     """
-    with wrong_configuration_ends():
-        settings = all_settings(loaded, count)
+    if prepared.why_none is not None:
+        logger.info("each node is started as a new program: no fork is possible", why=prepared.why_none)
     folder = loaded.config.log_dirs[0]
     os.makedirs(folder, exist_ok=True)
 
@@ -257,7 +246,8 @@ def run_nodes(
             loop.add_signal_handler(number, stop.set)
         if parent is not None:
             parent.watch(loop, stop)
-        supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
+        systemd = Systemd(os.environ, SystemClock(loop))
+        supervisor = Supervisor(prepared.settings, folder, arguments, stop, systemd, prepared.forks)
         return await supervisor.run(
             lambda controller, brokers: write_ready(
                 {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}

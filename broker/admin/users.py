@@ -44,8 +44,8 @@ from controller.scram import (
     MIN_ITERATIONS,
     SCRAM_MECHANISMS,
     Alteration,
-    Deletion,
-    Upsertion,
+    ScramDeletion,
+    ScramUpsertion,
     decide,
     upsertion,
 )
@@ -179,7 +179,7 @@ def delete(name: str, mechanisms: Sequence[str], place: RunningBroker | StoppedB
     if not numbers:
         raise UserToolError(f"there is no user {name}")
     for number in numbers:
-        place.alter([Deletion(name, number)])
+        place.alter([ScramDeletion(name, number)])
         click.echo(f"user {name} may no longer log in with {NAMES[number]}")
 
 
@@ -254,7 +254,7 @@ class RunningBroker:
             deletions=tuple(
                 ScramCredentialDeletion(name=alteration.user, mechanism=alteration.mechanism)
                 for alteration in alterations
-                if isinstance(alteration, Deletion)
+                if isinstance(alteration, ScramDeletion)
             ),
             upsertions=tuple(
                 ScramCredentialUpsertion(
@@ -265,7 +265,7 @@ class RunningBroker:
                     salted_password=alteration.salted_password,
                 )
                 for alteration in alterations
-                if isinstance(alteration, Upsertion)
+                if isinstance(alteration, ScramUpsertion)
             ),
         )
         for result in self._answer(request).results:

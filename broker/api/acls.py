@@ -27,7 +27,7 @@ from broker.request_context import RequestContext
 from controller.acls import Deleted, decide_create, decide_delete
 from metadata.acls import AclFilter, PatternType, acl_order, pattern_of
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, SecurityDisabled, UnknownServerError
+from protocol.errors import InvalidRequest, KafkaError, SecurityDisabled
 from protocol.metadata.credentials import AccessControlEntryRecord
 from protocol.primitives import DecodeError
 from protocol.schema import EntityClass, field_plans, maker
@@ -112,7 +112,7 @@ async def _create_acls(ctx: RequestContext, request: CreateAclsRequest) -> Creat
     controller = ctx.controller
     require_authorizer(ctx)
     if any(map(_is_for_filters, request.creations)):
-        raise UnknownServerError  # this fails the whole request in Kafka
+        raise InvalidRequest("An ACL to create may not be a filter: it names one resource type, pattern and operation.")
     acls = [
         AccessControlEntryRecord(
             id=None,

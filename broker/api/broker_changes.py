@@ -22,9 +22,9 @@ from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS, alterable, base_nam
 from broker.config.describe import node_id_of
 from broker.config.listeners import Listener, parse_listeners
 from broker.logging import LEVELS, ROOT, logger_levels, set_level, unset_level
-from controller.configs import AlterOp, Change, ResourceChange, apply_changes, known_operation
+from controller.configs import AlterOp, ConfigChange, ResourceChange, apply_changes, known_operation
 from metadata.configs import ResourceType
-from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 
 _WITHOUT_A_DEFINITION = "process.roles"
 """Kafka's broker finds no definition for it when it appends to a value."""
@@ -114,7 +114,7 @@ def _check_loggers(config: BrokerConfig, change: ResourceChange) -> None:
             )
 
 
-def _change_loggers(changes: Sequence[Change]) -> None:
+def _change_loggers(changes: Sequence[ConfigChange]) -> None:
     """Make a checked change of log levels. It lasts until the process ends."""
     for each in changes:
         if each.operation == AlterOp.DELETE:
@@ -124,7 +124,7 @@ def _change_loggers(changes: Sequence[Change]) -> None:
             set_level(each.name, each.value)
 
 
-def require_well_formed(changes: Sequence[Change]) -> None:
+def require_well_formed(changes: Sequence[ConfigChange]) -> None:
     """The first checks, for every kind of resource. Raises InvalidRequest."""
     if len({change.name for change in changes}) < len(changes):
         raise InvalidRequest("Error due to duplicate config keys")
@@ -133,7 +133,7 @@ def require_well_formed(changes: Sequence[Change]) -> None:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def check_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool) -> None:
+def check_broker(config: BrokerConfig, changes: Sequence[ConfigChange], *, per_broker: bool, incremental: bool) -> None:
     """Check changes of this broker's dynamic configurations, or of the cluster's.
 
     Raises InvalidRequest and InvalidConfiguration.
@@ -177,12 +177,12 @@ def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
     return True
 
 
-def _require_list(change: Change) -> None:
+def _require_list(change: ConfigChange) -> None:
     if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
         return
     definition = KNOWN_CONFIGS.get(change.name)
     if definition is None or change.name == _WITHOUT_A_DEFINITION:
-        raise UnknownServerError
+        raise InvalidRequest(f"{change.name} is no config with a list of values.")
     if definition.type is not ConfigType.LIST:
         word = AlterOp(change.operation).name.lower()
         raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")

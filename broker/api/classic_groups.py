@@ -24,7 +24,7 @@ from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.members import (
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,

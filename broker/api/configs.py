@@ -29,7 +29,7 @@ from broker.api.broker_changes import changed_config, preprocess
 from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from broker.security.sources import SecurityError
-from controller.configs import AlterOp, Change, ResourceChange, decide
+from controller.configs import AlterOp, ConfigChange, ResourceChange, decide
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
@@ -48,7 +48,7 @@ def replaced_wanted(request: AlterConfigsRequest) -> list[ResourceChange]:
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
-            [Change(config.name, AlterOp.SET, config.value) for config in resource.configs],
+            [ConfigChange(config.name, AlterOp.SET, config.value) for config in resource.configs],
             incremental=False,
         )
         for resource in request.resources
@@ -149,7 +149,7 @@ def changed_wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChan
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
-            [Change(config.name, config.config_operation, config.value) for config in resource.configs],
+            [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs],
             incremental=True,
         )
         for resource in request.resources

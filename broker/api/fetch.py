@@ -26,6 +26,7 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
+    InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
     TopicAuthorization,
@@ -61,6 +62,8 @@ OLD_CONSUMER, CONSUMER = Reader(), Reader(only_leader=False)
 
 def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise InvalidRequest(f"There is no isolation level {request.isolation_level}.")
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
@@ -69,8 +72,6 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
         request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
     )
     fetch = Fetch(ctx, request, context)
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        fetch.refuse_isolation_level()
     plan = fetch.begin()
     if plan is None and fetch.is_enough:
         return fetch.response()
@@ -196,11 +197,6 @@ class Fetch(RecordsRead):
         self._refuse(one.target, one.result, error)
         if isinstance(error, UNEXPECTED):
             ctx.local.metrics.fetch_failed(one.partition.topic)
-
-    def refuse_isolation_level(self) -> None:
-        """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
-        if self.partitions:
-            raise UnknownServerError
 
     def find(self, target: Target) -> Partition:
         return self._ctx.replicas.find(target.topic or self._name(target), target.key[1])

@@ -1,4 +1,4 @@
-"""Groups for operators: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3; and what all descriptions share.
+"""Groups for operators: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3.
 
 KIP-229, KIP-430, KIP-518, KIP-848, KIP-1043; Kafka's `GroupCoordinatorService`. An unknown classic group is Dead, and
 from version 6 on also an error. Filters of ListGroups ignore case; an unknown state or type matches no group. A
@@ -8,10 +8,10 @@ client without the right to describe the cluster is shown the groups that it may
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from asyncio import Future
+from collections.abc import Awaitable, Iterable, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
 
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
@@ -23,78 +23,13 @@ from broker.coordinators.hosted import of_those_here
 from broker.coordinators.share_coordinator import delete_groups as delete_shared_groups
 from broker.network.answers import ask_each, when_all_settled
 from broker.request_context import RequestContext
-from broker.security import permissions as authorized_operations
+from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.directory import GroupDirectory
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupDescription
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import GroupIdNotFound, InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import GroupIdNotFound, KafkaError
 from protocol.java_strings import java_trim
 from protocol.newer.admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-
-Described = TypeVar("Described")
-Response = TypeVar("Response")
-
-
-class DescribeRequest(Protocol):
-    """A request to describe groups."""
-
-    @property
-    def group_ids(self) -> Sequence[str]: ...
-
-    @property
-    def include_authorized_operations(self) -> bool: ...
-
-
-def describe_each(
-    ctx: RequestContext,
-    request: DescribeRequest,
-    describe: Callable[[GroupCoordinatorShard, str], Described],
-    failed: Callable[[str, KafkaError], Described],
-    respond: Callable[[tuple[Described, ...]], Response],
-) -> Response | Awaitable[Response]:
-    """Ask the coordinator of each group; what it raises, and an empty group id, become the group's own error."""
-    coordinator = ctx.coordinators.groups
-
-    def answer(found: Mapping[str, Described | KafkaError]) -> Response:
-        described = {
-            group_id: failed(group_id, group) if isinstance(group, KafkaError) else group
-            for group_id, group in found.items()
-        }
-        described[""] = failed("", InvalidGroupId())
-        return respond(tuple(described[group_id] for group_id in request.group_ids))
-
-    named = [group_id for group_id in request.group_ids if group_id]
-    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
-
-
-def require_visible(ctx: RequestContext, topics: Iterable[str]) -> None:
-    """Raises TopicAuthorization if the client may not describe all topics of a group."""
-    if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
-        raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
-
-
-def operations_on(ctx: RequestContext, request: DescribeRequest, group_id: str) -> int:
-    """What the client may do with the group, if it asks."""
-    if not request.include_authorized_operations:
-        return authorized_operations.UNKNOWN
-    return ctx.operations(ResourceType.GROUP, group_id)
-
-
-def failed_group(group_id: str, error: KafkaError) -> dict[str, Any]:
-    """The fields that the three APIs share, for a group that could not be described."""
-    return {
-        "error_code": error.code,
-        "error_message": error.explicit_message,
-        "group_id": group_id,
-        "group_state": "",
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "members": (),
-        "authorized_operations": authorized_operations.UNKNOWN,
-    }
-
 
 FIRST_VERSION_WITH_NOT_FOUND = 6
 DEAD = "Dead"
@@ -105,61 +40,64 @@ def describe_groups(
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.coordinators.groups
 
-    def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
-        described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
+    def ask(group_id: str) -> Future[DescribedGroup]:
+        return coordinator.read(group_id, lambda state: _described(ctx, request, state.groups.classic_group(group_id)))
+
+    def respond(answers: Mapping[str, DescribedGroup | KafkaError]) -> DescribeGroupsResponse:
+        groups = {
+            group_id: _undescribed(ctx, request, group_id, answer) if isinstance(answer, KafkaError) else answer
+            for group_id, answer in answers.items()
+        }
         return DescribeGroupsResponse(
-            throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.groups])
+            throttle_time=ZERO, groups=tuple([groups[group_id] for group_id in request.groups])
         )
 
-    return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
+    return ask_each(request.groups, ask, respond)
 
 
-def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], GroupDescription]:
-    return lambda state: state.groups.classic_group(group_id).describe()
-
-
-def _group(
-    ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, found: GroupDescription | KafkaError
-) -> DescribedGroup:
-    if isinstance(found, GroupIdNotFound) and ctx.version < FIRST_VERSION_WITH_NOT_FOUND:
-        found = GroupDescription(DEAD, "", "", ())
-    if isinstance(found, KafkaError):
-        return _failed(group_id, found)
-    operations = authorized_operations.UNKNOWN
-    if request.include_authorized_operations:
-        operations = ctx.operations(ResourceType.GROUP, group_id)
+def _described(ctx: RequestContext, request: DescribeGroupsRequest, group: ClassicGroup) -> DescribedGroup:
+    """The protocol, and what members say for it, are empty unless the group is Stable."""
+    name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
-        group_id=group_id,
-        group_state=found.state,
-        protocol_type=found.protocol_type,
-        protocol_data=found.protocol,
+        group_id=group.group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type or "",
+        protocol_data=name or "",
         members=tuple(
             DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.metadata,
+                member_metadata=b"" if name is None else member.metadata(name),
                 member_assignment=member.assignment,
             )
-            for member in found.members
+            for member in group.members.values()
         ),
-        authorized_operations=operations,
+        authorized_operations=ctx.operations(
+            ResourceType.GROUP, group.group_id, asked=request.include_authorized_operations
+        ),
     )
 
 
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+def _undescribed(
+    ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, error: KafkaError
+) -> DescribedGroup:
+    is_dead = isinstance(error, GroupIdNotFound)
+    is_no_error = is_dead and ctx.version < FIRST_VERSION_WITH_NOT_FOUND
     return DescribedGroup(
-        error_code=error.code,
-        error_message=error.explicit_message,
+        error_code=ErrorCode.none if is_no_error else error.code,
+        error_message=None if is_no_error else error.explicit_message,
         group_id=group_id,
-        group_state=DEAD if isinstance(error, GroupIdNotFound) else "",
+        group_state=DEAD if is_dead else "",
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=authorized_operations.UNKNOWN,
+        authorized_operations=ctx.operations(
+            ResourceType.GROUP, group_id, asked=is_no_error and request.include_authorized_operations
+        ),
     )
 
 

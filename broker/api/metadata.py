@@ -17,7 +17,6 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker.api.quorum import operations_on_cluster
 from broker.membership.metadata_cache import alive, alive_ids, controller_id
 from broker.request_context import RequestContext
 from broker.security import permissions as authorized_operations
@@ -112,6 +111,13 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
     )
 
 
+def operations_on_cluster(ctx: RequestContext, asked: bool) -> int:
+    """What the client may do to the cluster, nothing if it may not describe it."""
+    if asked and not ctx.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return ctx.operations(ResourceType.CLUSTER, CLUSTER_NAME, asked=asked)
+
+
 def _by_ids(
     ctx: RequestContext, request: MetadataRequest, wanted: Iterable[MetadataRequestTopic]
 ) -> list[MetadataResponseTopic]:
@@ -134,18 +140,13 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
         return _known(ctx, request, topic)
     invalid = topic_names.invalid_reason(name) is not None
     code = ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition
-    return _topic_error(code, name, None, _operations(ctx, request, name))
+    asked = request.include_topic_authorized_operations  # reported even for topics that do not exist
+    return _topic_error(code, name, None, ctx.operations(ResourceType.TOPIC, name, asked=asked))
 
 
 def _forbidden(name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
     """The answer for a topic that the client has no right to: the same whether it exists or not."""
     return replace(_topic_error(ErrorCode.topic_authorization_failed, name, topic_id), is_internal=False)
-
-
-def _operations(ctx: RequestContext, request: MetadataRequest, name: str) -> int:
-    """What the client may do to a topic; reported even for topics that do not exist."""
-    wanted = request.include_topic_authorized_operations
-    return ctx.operations(ResourceType.TOPIC, name) if wanted else authorized_operations.UNKNOWN
 
 
 def _topic_error(
@@ -171,7 +172,9 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> 
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_without_offline_leaders(ctx.replicas, topic, partitions),
-        topic_authorized_operations=_operations(ctx, request, topic.name),
+        topic_authorized_operations=ctx.operations(
+            ResourceType.TOPIC, topic.name, asked=request.include_topic_authorized_operations
+        ),
     )
 
 

@@ -37,7 +37,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartiti
 from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, OffsetForLeaderTopicResult
 
 from broker.replication import log_maintenance as records_delete
-from broker.replication.log_maintenance import DelayedDelete, Deletion
+from broker.replication.log_maintenance import DelayedDelete, RecordDeletion
 from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition, Role
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
@@ -259,11 +259,11 @@ async def raise_log_starts(
     """
     results: dict[PartitionKey, DeleteRecordsPartitionResult] = {}
     moved: list[Partition] = []
-    deletions: list[Deletion] = []
+    deletions: list[RecordDeletion] = []
     for (name, index), offset in wanted.items():
         try:
             partition = _partition(replicas, name, index)
-            deletions.append(Deletion(partition, records_delete.delete_records(partition, offset)))
+            deletions.append(RecordDeletion(partition, records_delete.delete_records(partition, offset)))
         except KafkaError as error:
             results[name, index] = _delete_records_failed(index, error)
             continue
@@ -285,7 +285,7 @@ def _deleted(partition: Partition) -> DeleteRecordsPartitionResult:
     )
 
 
-async def _wait_for_followers(replicas: ReplicaManager, deletions: list[Deletion], timeout_ms: int) -> None:
+async def _wait_for_followers(replicas: ReplicaManager, deletions: list[RecordDeletion], timeout_ms: int) -> None:
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     operation = DelayedDelete(deletions, ready)
     keys = [deletion.partition.key for deletion in deletions]
@@ -296,7 +296,7 @@ async def _wait_for_followers(replicas: ReplicaManager, deletions: list[Deletion
         operation.force_complete()
 
 
-def _after_wait(deletion: Deletion) -> DeleteRecordsPartitionResult:
+def _after_wait(deletion: RecordDeletion) -> DeleteRecordsPartitionResult:
     partition = deletion.partition
     if deletion.is_done:
         return _deleted(partition)

@@ -26,9 +26,7 @@ from broker.network.ports import Handler
 from broker.network.request import CloseConnectionError
 from broker.replication.appends import RecordsAppend, put_error
 from broker.replication.batch_checks import (
-    FIRST_VERSION_WITH_ZSTD,
     distinct,
-    first_compression,
     malformed,
     transactional_id_of,
 )
@@ -38,9 +36,6 @@ from protocol.errors import (
     InvalidPidMapping,
     KafkaError,
     NotLeaderOrFollower,
-    UnknownServerError,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import (
@@ -59,7 +54,6 @@ from protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     read_producer,
 )
-from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
@@ -68,7 +62,6 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"
-NOT_HERE = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 
 Topics = list[tuple[TopicKey, list[PartitionProduceResponse]]]
 Answer = ProduceResponse | Future[ProduceResponse] | None
@@ -82,8 +75,6 @@ def _produce(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable
     checked in a thread, the connection's next request waits, so that no later batch of its producer overtakes it.
     """
     transactional_id_of(request)
-    if ctx.version < FIRST_VERSION_WITH_ZSTD:
-        _check_old_compressions(ctx, request)
     if request.transactional_id is None:
         appended = _append_all(ctx, request, NO_REFUSALS)
         if not appended.large:
@@ -152,7 +143,7 @@ def _tell_leaders(ctx: RequestContext, response: ProduceResponse) -> None:
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
     """The transactional batches for partitions that are here."""
-    for key, partitions in distinct(ctx.version, request):
+    for key, partitions in distinct(request):
         for index, records in partitions:
             if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
                 continue
@@ -171,11 +162,8 @@ def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals
     append = RecordsAppend(
         ctx.replicas, ctx.local.metrics, request.acks, ctx.version, ctx.local.clock.wall_ms(), refusals, to_internal
     )
-    entries = distinct(ctx.version, request)
-    for key, partitions in entries:
+    for key, partitions in distinct(request):
         append.append(key, key if isinstance(key, str) else _topic_name(ctx, key), partitions)
-    if entries is not request.topics:
-        _refuse_malformed(ctx, request, append)
     return append
 
 
@@ -183,46 +171,19 @@ def _failed_as_a_whole(ctx: RequestContext, request: ProduceRequest, error: Kafk
     """The same error for every partition; with acks=0 the connection is closed instead."""
     if request.acks == 0:
         raise CloseConnectionError(f"Produce with acks=0 failed: {error}")
+    named: dict[TopicKey, set[int]] = {}
+    for key, partitions in request.topics:
+        if partitions:
+            named.setdefault(key, set()).update(index for index, _ in partitions)
     topics = []
-    for key, partitions in distinct(ctx.version, request):
-        answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
+    for key, indexes in named.items():
+        answers = [PartitionProduceResponse(index) for index in sorted(indexes)]
         for answer in answers:
             put_error(answer, error)
             if isinstance(error, InvalidPidMapping):
                 answer.error_message = error.explicit_message
         topics.append((key, answers))
     return ProduceResponse(topics)
-
-
-def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:
-    """Fail on unknown compressions, as Kafka does before version 7, where it looks for zstd in all partitions first."""
-    for key, partitions in request.topics:
-        for index, records in partitions:
-            if records is None or _partition(ctx, key, index) is None:
-                continue
-            try:
-                codec = first_compression(records)
-            except KafkaError:
-                continue  # reported for that partition alone
-            if codec > Compression.ZSTD:
-                raise UnknownServerError
-
-
-def _refuse_malformed(ctx: RequestContext, request: ProduceRequest, append: RecordsAppend) -> None:
-    """Answer a partition that is named several times with the error of its last malformed entry, if there is one."""
-    if sum(len(partitions) for _, partitions in request.topics) == sum(len(answers) for _, answers in append.topics):
-        return
-    entries: dict[tuple[TopicKey, int], list[memoryview | None]] = {}
-    for key, partitions in request.topics:
-        for index, records in partitions:
-            entries.setdefault((key, index), []).append(records)
-    for key, answers in append.topics:
-        for place, answer in enumerate(answers):
-            several = entries[key, answer.index]
-            faults = [fault for records in several if (fault := malformed(ctx.version, records))]
-            if len(several) > 1 and faults and answer.error_code not in NOT_HERE:
-                answers[place] = PartitionProduceResponse(answer.index)
-                append.refuse(answers[place], faults[-1])
 
 
 def _topic_name(ctx: RequestContext, key: TopicKey) -> str | None:

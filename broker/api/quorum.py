@@ -30,16 +30,15 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+from broker.api.metadata import operations_on_cluster
 from broker.config.broker_config import split_list
 from broker.membership.metadata_cache import controller_id
 from broker.request_context import RequestContext
-from broker.security import permissions as authorized_operations
 from controller.decision import Decision
 from controller.features import FeatureUpdate
 from controller.features import decide as decide_features
 from controller.quorum.metadata_log import MetadataLog
 from controller.unregister_controller import decide as decide_unregistration
-from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.image import MetadataImage
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
@@ -76,15 +75,6 @@ def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> De
         brokers=tuple(_brokers(ctx.image, ctx.connection.listener_name, request.include_fenced_brokers)),
         cluster_authorized_operations=operations_on_cluster(ctx, request.include_cluster_authorized_operations),
     )
-
-
-def operations_on_cluster(ctx: RequestContext, asked: bool) -> int:
-    """What the client may do to the cluster, nothing if it may not describe it."""
-    if not asked:
-        return authorized_operations.UNKNOWN
-    if not ctx.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        return 0
-    return ctx.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _brokers(image: MetadataImage, listener_name: str, include_fenced: bool) -> Iterator[DescribeClusterBroker]:

@@ -20,11 +20,11 @@ from kio.schema.share_acknowledge.v2.response import (
 )
 
 from broker.api.leader_hints import endpoints_of, leader_to_ask
-from broker.api.share_groups import group_and_member, require_share_groups
 from broker.request_context import RequestContext
 from broker.share.runs import AcknowledgeType
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from broker.share.share_partition import Ranges
+from coordinator.group.share.heartbeat import LONGEST_MEMBER_ID
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import MILLISECOND, ZERO
@@ -44,6 +44,25 @@ FIRST_VERSION_WITH_RENEWAL = 2
 
 Place = tuple[UUID, int]
 """A topic's id and a partition."""
+
+
+class ShareRequest(Protocol):
+    """A request of a member to the leader of partitions."""
+
+    @property
+    def group_id(self) -> str | None: ...
+
+    @property
+    def member_id(self) -> str | None: ...
+
+
+def group_and_member(request: ShareRequest) -> tuple[str, str]:
+    """Both, which must be set; a member id has 1 to 36 characters. Raises InvalidRequest, without a text."""
+    if request.group_id is None or request.member_id is None:
+        raise InvalidRequest
+    if not 0 < len(request.member_id) <= LONGEST_MEMBER_ID:
+        raise InvalidRequest
+    return request.group_id, request.member_id
 
 
 class AcknowledgementBatch(Protocol):
@@ -129,7 +148,7 @@ NO_LEADER = LeaderOf(0, 0)
 
 async def share_acknowledge(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """A final request ends the session, after its acknowledgements."""
-    require_share_groups(ctx)
+    ctx.require("share.version")
     group_id, member_id = group_and_member(request)
     shares = ctx.local.share
     epoch = request.share_session_epoch

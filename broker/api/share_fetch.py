@@ -20,9 +20,8 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from broker.api.leader_hints import endpoints_of, leader_to_ask
-from broker.api.share_acknowledge import FIRST_VERSION_WITH_RENEWAL, acknowledge
+from broker.api.share_acknowledge import FIRST_VERSION_WITH_RENEWAL, acknowledge, group_and_member
 from broker.api.share_fetching import Limits, ShareFetching, Taken
-from broker.api.share_groups import group_and_member, require_share_groups
 from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
@@ -40,7 +39,7 @@ Place = tuple[UUID, int]
 
 async def share_fetch(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """Acknowledgements come first. A final request fetches nothing: it ends the session."""
-    require_share_groups(ctx)
+    ctx.require("share.version")
     group_id, member_id = key = group_and_member(request)
     wanted = {
         (topic.topic_id or NO_TOPIC, partition.partition_index): partition.acknowledgement_batches

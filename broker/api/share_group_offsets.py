@@ -30,7 +30,6 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.api.share_groups import require_share_groups
 from broker.observe.group_metrics import EndsElsewhere
 from broker.replication.partition import Role
 from broker.request_context import RequestContext
@@ -63,7 +62,7 @@ UNKNOWN = -1
 async def describe_share_group_offsets(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    require_share_groups(ctx)
+    ctx.require("share.version")
     groups = await asyncio.gather(*(_group(ctx, group) for group in request.groups))
     return DescribeShareGroupOffsetsResponse(throttle_time=ZERO, groups=tuple(groups))
 
@@ -188,7 +187,7 @@ def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespon
 async def alter_share_group_offsets(
     ctx: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    require_share_groups(ctx)
+    ctx.require("share.version")
     group_id = request.group_id
     groups = ctx.coordinators.groups
     epoch = await groups.read(group_id, lambda state: begin_altering(state.groups.modern, group_id))
@@ -237,7 +236,7 @@ def _altered_partition(index: int, error: KafkaError | None) -> AlterShareGroupO
 async def delete_share_group_offsets(
     ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:
-    require_share_groups(ctx)
+    ctx.require("share.version")
     group_id = request.group_id
     groups = ctx.coordinators.groups
     names = {topic.topic_name for topic in request.topics}

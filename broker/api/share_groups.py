@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Protocol
+from asyncio import Future
+from collections.abc import Awaitable, Iterable
+from functools import partial
+from typing import Any
 
-from kio.schema.errors import ErrorCode
-from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kio.schema.share_group_describe.v1 import ShareGroupDescribeResponse
 from kio.schema.share_group_describe.v1.response import Assignment as DescribedAssignment
 from kio.schema.share_group_describe.v1.response import DescribedGroup, Member
 from kio.schema.share_group_describe.v1.response import TopicPartitions as DescribedTopicPartitions
 from kio.schema.share_group_heartbeat.v1 import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from kio.schema.share_group_heartbeat.v1.response import Assignment as HeartbeatAssignment
-from kio.schema.share_group_heartbeat.v1.response import TopicPartitions as HeartbeatTopicPartitions
+from kio.schema.share_group_heartbeat.v1.response import Assignment, TopicPartitions
 
-from broker.api.group_admin import describe_each, failed_group, operations_on, require_visible
-from broker.network.answers import when_done
-from broker.request_context import RequestContext
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.share.group import ShareGroup, ShareMember
-from coordinator.group.share.heartbeat import (
-    LONGEST_MEMBER_ID,
-    ShareHeartbeat,
-    ShareHeartbeatAnswer,
-    check_request,
+from broker.api.modern_groups import (
+    described_assignment,
+    descriptions,
+    heartbeat_response,
+    heartbeats,
+    member_fields,
+    require_topics,
+    topics_of,
 )
-from coordinator.group.share.heartbeat import share_group_heartbeat as handle_heartbeat
-from metadata.acls import AclOperation, ResourceType
-from metadata.topics import TopicImage
-from protocol.coordinator_records.record_schema import Partitions
-from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, UnsupportedVersion
+from broker.network.answers import when_done
+from broker.network.ports import Handler
+from broker.request_context import RequestContext
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request
+from coordinator.group.share.heartbeat import share_group_heartbeat as operation
+
+OFFER = ("share.version",)
+ASSIGNOR = "simple"
+
+respond = heartbeat_response(ShareGroupHeartbeatResponse, Assignment, TopicPartitions)
 
 
-class ShareRequest(Protocol):
-    """A request of a member to the leader of partitions."""
-
-    @property
-    def group_id(self) -> str | None: ...
-
-    @property
-    def member_id(self) -> str | None: ...
-
-
-def require_share_groups(ctx: RequestContext) -> None:
-    """Raises UnsupportedVersion unless the cluster has share groups (the feature share.version)."""
-    if not ctx.image.features.get("share.version", 0):
-        raise UnsupportedVersion
-
-
-def group_and_member(request: ShareRequest) -> tuple[str, str]:
-    """Both, which must be set; a member id has 1 to 36 characters. Raises InvalidRequest, without a text."""
-    if request.group_id is None or request.member_id is None:
-        raise InvalidRequest
-    if not 0 < len(request.member_id) <= LONGEST_MEMBER_ID:
-        raise InvalidRequest
-    return request.group_id, request.member_id
-
-
-Answer = ShareGroupHeartbeatResponse
-
-
-def share_group_heartbeat(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
-    require_share_groups(ctx)
-    heartbeat = ShareHeartbeat(
+def _prepare(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareHeartbeat:
+    return ShareHeartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,
@@ -72,88 +47,31 @@ def share_group_heartbeat(ctx: RequestContext, request: ShareGroupHeartbeatReque
         ctx.client_id or "",
         f"/{ctx.connection.client_address}",
     )
-    check_request(heartbeat)
-    if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in heartbeat.topics or ()):
-        raise TopicAuthorization
-    answer = ctx.coordinators.groups.write(
-        heartbeat.group_id, lambda state: handle_heartbeat(state.groups.modern, heartbeat)
+
+
+def _authorized(ctx: RequestContext, heartbeat: ShareHeartbeat) -> ShareHeartbeat:
+    require_topics(ctx, heartbeat.topics or ())
+    return heartbeat
+
+
+def _answer(
+    _ctx: RequestContext, _heartbeat: ShareHeartbeat, answer: Future[ShareHeartbeatAnswer]
+) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+    return when_done(answer, respond)
+
+
+share_group_heartbeat = Handler(heartbeats(OFFER, _authorized, check_request, operation, _answer), prepare=_prepare)
+
+
+def _describe(_: Any, groups: ModernGroups, group: ShareGroup) -> tuple[dict[str, Any], Iterable[str]]:
+    assignment = partial(described_assignment, groups.topics, DescribedAssignment, DescribedTopicPartitions)
+    members = tuple(
+        Member(**member_fields(member), subscribed_topic_names=member.topics, assignment=assignment(member.assigned))
+        for member in group.members.values()
     )
-    return when_done(answer, _response)
+    return {"members": members, "assignor_name": ASSIGNOR}, topics_of(member.assignment for member in members)
 
 
-def _response(answer: ShareHeartbeatAnswer) -> Answer:
-    return Answer(
-        throttle_time=ZERO,
-        error_code=ErrorCode.none,
-        error_message=None,
-        member_id=answer.member_id,
-        member_epoch=answer.member_epoch,
-        heartbeat_interval=answer.heartbeat_interval_ms * MILLISECOND,
-        assignment=None if answer.assigned is None else _assignment(answer.assigned),
-    )
-
-
-def _assignment(partitions: Partitions) -> HeartbeatAssignment:
-    return HeartbeatAssignment(
-        topic_partitions=tuple(
-            HeartbeatTopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
-            for topic, indexes in partitions.items()
-        )
-    )
-
-
-ASSIGNOR = "simple"
-
-
-def share_group_describe(
-    ctx: RequestContext, request: ShareGroupDescribeRequest
-) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
-    require_share_groups(ctx)
-
-    def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
-        group = state.groups.modern.get(ShareGroup, group_id)
-        require_visible(ctx, {topic.name for one in group.members.values() for topic in _topics(ctx, one)})
-        return DescribedGroup(
-            error_code=ErrorCode.none,
-            error_message=None,
-            group_id=group_id,
-            group_state=group.state_name,
-            group_epoch=group.epoch,
-            assignment_epoch=group.assignment_epoch,
-            assignor_name=ASSIGNOR,
-            members=tuple(_member(ctx, member) for member in group.members.values()),
-            authorized_operations=operations_on(ctx, request, group_id),
-        )
-
-    return describe_each(
-        ctx, request, describe, _failed, lambda groups: ShareGroupDescribeResponse(throttle_time=ZERO, groups=groups)
-    )
-
-
-def _topics(ctx: RequestContext, member: ShareMember) -> list[TopicImage]:
-    """The topics that the member has partitions of, as far as they exist."""
-    found = map(ctx.image.topics.by_id, member.assigned)
-    return [topic for topic in found if topic is not None]
-
-
-def _member(ctx: RequestContext, member: ShareMember) -> Member:
-    return Member(
-        member_id=member.member_id,
-        rack_id=member.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.topics,
-        assignment=DescribedAssignment(
-            topic_partitions=tuple(
-                DescribedTopicPartitions(
-                    topic_id=topic.id, topic_name=topic.name, partitions=tuple(sorted(member.assigned[topic.id]))
-                )
-                for topic in _topics(ctx, member)
-            )
-        ),
-    )
-
-
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(**failed_group(group_id, error), assignor_name="")
+share_group_describe = descriptions(
+    OFFER, ShareGroup, ShareGroupDescribeResponse, DescribedGroup, _describe, {"assignor_name": ""}
+)

@@ -1,13 +1,14 @@
-"""Streams groups: heartbeats and descriptions. Descriptions of topologies are refused: no plugin keeps any (KIP-1331).
+"""Streams groups: StreamsGroupHeartbeat 0-1 (KIP-1071), StreamsGroupDescribe 0-1 (KIP-1071, KIP-1331).
 
-StreamsGroupHeartbeat 0-1 (KIP-1071; Kafka's `GroupCoordinatorService.streamsGroupHeartbeat` and `KafkaApis`).
-
-StreamsGroupDescribe 0-1 (KIP-1071, KIP-1331; Kafka's `GroupCoordinatorService.streamsGroupDescribe`).
+Kafka's `GroupCoordinatorService.streamsGroupHeartbeat` and `streamsGroupDescribe`; `modern_groups.py` has their course.
+Descriptions of topologies are refused: no plugin keeps any (KIP-1331).
 """
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Awaitable, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from kio.schema.create_topics.v7.request import CreatableTopic
@@ -16,26 +17,35 @@ from kio.schema.streams_group_describe.v0 import response as described
 from kio.schema.streams_group_heartbeat.v0 import request as asked
 from kio.schema.streams_group_heartbeat.v0 import response as answered
 
-from broker.api.group_admin import describe_each, failed_group, operations_on, require_visible
+from broker.api.modern_groups import descriptions, heartbeats, member_fields, require_topics
 from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.streams.group import StreamsGroup, StreamsMember, Task
-from coordinator.group.streams.heartbeat import streams_group_heartbeat as handle_heartbeat
-from coordinator.group.streams.messages import (
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.streams.group import (
     EndpointPartitions,
+    StreamsGroup,
     StreamsHeartbeat,
     StreamsHeartbeatAnswer,
+    StreamsMember,
+    Task,
     check_request,
 )
-from coordinator.group.streams.topology import ConfiguredTopology, InternalTopic, Problem, check_names, required_topics
+from coordinator.group.streams.heartbeat import streams_group_heartbeat as operation
+from coordinator.group.streams.topology import (
+    ConfiguredTopology,
+    InternalTopic,
+    Problem,
+    check_names,
+    named_topics,
+    required_topics,
+)
 from coordinator.group.streams.topology import Status as StatusCode
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, UnsupportedVersion
+from protocol.errors import InvalidRequest, UnsupportedVersion
 from protocol.newer.streams import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -44,30 +54,7 @@ from protocol.newer.streams import (
     StreamsGroupHeartbeatResponse,
 )
 
-
-def require_streams_groups(ctx: RequestContext) -> None:
-    """Raises UnsupportedVersion unless the cluster has streams groups (streams.version), and the broker offers them."""
-    offered = "streams" in ctx.local.config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not ctx.image.features.get("streams.version", 0):
-        raise UnsupportedVersion
-
-
-Answer = StreamsGroupHeartbeatResponse
-
-
-def streams_group_heartbeat(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
-    require_streams_groups(ctx)
-    topology = None if request.topology is None else _heartbeat_topology(request.topology)
-    if topology is not None:
-        for topic in check_names(topology, _name_problem):
-            if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic):
-                raise TopicAuthorization
-    heartbeat = _heartbeat(ctx, request, topology)
-    check_request(heartbeat)
-    answer = ctx.coordinators.groups.write(
-        heartbeat.group_id, lambda state: handle_heartbeat(state.groups.modern, heartbeat)
-    )
-    return when_done(answer, lambda found: _response(ctx, found))
+OFFER = "streams.version", "streams"
 
 
 def _name_problem(name: str) -> str | None:
@@ -79,9 +66,11 @@ def _name_problem(name: str) -> str | None:
 # -- the request
 
 
-def _heartbeat(
-    ctx: RequestContext, request: StreamsGroupHeartbeatRequest, topology: values.StreamsGroupTopologyValue | None
-) -> StreamsHeartbeat:
+def _read(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsHeartbeat:
+    """Raises InvalidRequest, and InvalidTopic for names in the topology."""
+    topology = None if request.topology is None else _heartbeat_topology(request.topology)
+    if topology is not None:
+        check_names(topology, _name_problem)
     owned = None
     kinds = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(kind is not None for kind in kinds):
@@ -155,12 +144,23 @@ def _topic(topic: asked.TopicInfo) -> values.TopicInfo:
     return values.TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
+def _authorized(ctx: RequestContext, heartbeat: StreamsHeartbeat) -> StreamsHeartbeat:
+    require_topics(ctx, () if heartbeat.topology is None else named_topics(heartbeat.topology))
+    return heartbeat
+
+
 # -- the answer
 
 
-def _response(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> Answer:
+def _answer(
+    ctx: RequestContext, _: StreamsHeartbeat, answer: Future[StreamsHeartbeatAnswer]
+) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+    return when_done(answer, partial(_response, ctx))
+
+
+def _response(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> StreamsGroupHeartbeatResponse:
     assigned = answer.assigned
-    return Answer(
+    return StreamsGroupHeartbeatResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
@@ -226,36 +226,37 @@ def _endpoint(found: EndpointPartitions) -> answered.EndpointToPartitions:
     )
 
 
+streams_group_heartbeat = heartbeats(OFFER, _authorized, check_request, operation, _answer, _read)
+
+
+# -- descriptions
+
 ASSIGNOR = "sticky"
 NOT_ASKED_FOR, NOT_KEPT = 0, 1
 """The status of a description of the topology that the client did not want, and where no plugin keeps them."""
 
 
-def streams_group_describe(
-    ctx: RequestContext, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse | Awaitable[StreamsGroupDescribeResponse]:
-    require_streams_groups(ctx)
+def _describe(
+    request: StreamsGroupDescribeRequest, _: ModernGroups, group: StreamsGroup
+) -> tuple[dict[str, Any], Iterable[str]]:
+    topology = group.topology
+    fields = {
+        "topology": None if topology is None else _described_topology(topology, group.configured),
+        "members": tuple(_member(group, member) for member in group.members.values()),
+        "topology_description_status": NOT_KEPT if request.include_topology_description else NOT_ASKED_FOR,
+        "assignor_name": ASSIGNOR,
+    }
+    return fields, () if topology is None else required_topics(topology)
 
-    def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
-        group = state.groups.modern.get(StreamsGroup, group_id)
-        require_visible(ctx, () if group.topology is None else required_topics(group.topology))
-        return DescribedGroup(
-            error_code=ErrorCode.none,
-            error_message=None,
-            group_id=group_id,
-            group_state=group.state_name,
-            group_epoch=group.epoch,
-            assignment_epoch=group.assignment_epoch,
-            topology=None if group.topology is None else _described_topology(group.topology, group.configured),
-            members=tuple(_member(group, member) for member in group.members.values()),
-            authorized_operations=operations_on(ctx, request, group_id),
-            topology_description_status=NOT_KEPT if request.include_topology_description else NOT_ASKED_FOR,
-            assignor_name=ASSIGNOR,
-        )
 
-    return describe_each(
-        ctx, request, describe, _failed, lambda groups: StreamsGroupDescribeResponse(throttle_time=ZERO, groups=groups)
-    )
+streams_group_describe = descriptions(
+    OFFER,
+    StreamsGroup,
+    StreamsGroupDescribeResponse,
+    DescribedGroup,
+    _describe,
+    {"topology": None, "topology_description_status": NOT_ASKED_FOR, "assignor_name": None},
+)
 
 
 def _described_topology(
@@ -297,12 +298,8 @@ def _pairs(pairs: tuple[tuple[str, str], ...]) -> tuple[described.KeyValue, ...]
 def _member(group: StreamsGroup, member: StreamsMember) -> described.Member:
     endpoint = member.user_endpoint
     return described.Member(
-        member_id=member.member_id,
-        member_epoch=member.epoch,
+        **member_fields(member),
         instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
         topology_epoch=member.topology_epoch,
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else described.Endpoint(host=endpoint.host, port=endpoint.port),
@@ -331,12 +328,6 @@ def _assignment(tasks: values.Tasks) -> described.Assignment:
         for role in tasks
     )
     return described.Assignment(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
-
-
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(
-        **failed_group(group_id, error), topology=None, topology_description_status=NOT_ASKED_FOR, assignor_name=None
-    )
 
 
 def streams_group_topology_description_update(_ctx: RequestContext, _request: Any) -> NoReturn:

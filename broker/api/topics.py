@@ -64,7 +64,7 @@ from controller.reassignments import listed
 from metadata import topic_names
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, TopicDeletionDisabled, UnknownServerError
+from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, TopicDeletionDisabled
 
 if TYPE_CHECKING:
     from metadata.topics import PartitionRegistration, TopicImage
@@ -157,8 +157,6 @@ def describe_topic_partitions(
     alive = alive_ids(ctx.image, ctx.connection.listener_name)
     results: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
-        if not name and cursor is None:
-            raise UnknownServerError  # as in Kafka, unless a cursor is given
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
             return _response(results + hidden, Cursor(topic_name=name, partition_index=start))

@@ -41,7 +41,7 @@ from controller.quotas import CLIENT_ID, IP, USER
 from controller.quotas import Alteration as QuotaAlteration
 from controller.quotas import decide as decide_quotas
 from controller.scram import Alteration as ScramAlteration
-from controller.scram import Deletion, Upsertion
+from controller.scram import ScramDeletion, ScramUpsertion
 from controller.scram import decide as decide_scram
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
@@ -90,9 +90,9 @@ async def alter_user_scram_credentials(
     ctx: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     alterations: list[ScramAlteration] = [
-        *(Deletion(each.name, each.mechanism) for each in request.deletions),
+        *(ScramDeletion(each.name, each.mechanism) for each in request.deletions),
         *(
-            Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
+            ScramUpsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
             for each in request.upsertions
         ),
     ]

@@ -1,4 +1,4 @@
-"""What each API asks of the authorizer, and how: `table.py` says it, and `guard.py` puts it before the handlers.
+"""The rights that each API needs and how they are checked: `table.py` says it, `guard.py` puts it before the handlers.
 
 Without an authorizer none of this is loaded.
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRight, PageRights
 from broker.authorization.guard import ERRORS
 from metadata.acls import ResourceType
-from protocol.api.rights import Right as ApiRight
+from protocol.api.rights import Right
 from protocol.api.row import Api
 from protocol.api.table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE, asked_for
 
@@ -109,7 +109,7 @@ def document() -> str:
     return "\n".join(lines) + "\n" + _CONSOLE + console + _TOKENS
 
 
-def _console_rows(name: str, asked: Asked) -> Iterator[str]:
+def _console_rows(name: str, asked: PageRights) -> Iterator[str]:
     shown = f"`/{name}`"
     for right in asked.needed:
         yield f"| {shown} | {_console_operation(right)} | {_on(right)} | {right.what or 'anything'} |"
@@ -119,19 +119,19 @@ def _console_rows(name: str, asked: Asked) -> Iterator[str]:
         shown = ""
 
 
-def _console_operation(right: Right) -> str:
+def _console_operation(right: PageRight) -> str:
     operations, unless = asked_for(right.api, right.resource_type.name)
     names = ", ".join(operations)
     return names if unless is None else f"{names}, or {unless} on the cluster"
 
 
-def _on(right: Right) -> str:
+def _on(right: PageRight) -> str:
     each = "each " if right.named is None else "the "
     kind = right.resource_type.name.lower().replace("_", " ")
     return f"the {kind}" if right.resource_type is ResourceType.CLUSTER else f"{each}{kind}"
 
 
-def rows(api: Api, rights: tuple[ApiRight, ...]) -> Iterator[str]:
+def rows(api: Api, rights: tuple[Right, ...]) -> Iterator[str]:
     """The lines of one API."""
     shown = api.kafka_name + ("*" if api.place == "decides" else "")
     if not rights:
@@ -142,7 +142,7 @@ def rows(api: Api, rights: tuple[ApiRight, ...]) -> Iterator[str]:
         shown = ""
 
 
-def _error(right: ApiRight) -> str:
+def _error(right: Right) -> str:
     if right.shows_less:
         return ""
     return ", ".join(str(int(ERRORS[ResourceType[name]].code)) for name in (right.on, *right.more))

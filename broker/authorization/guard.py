@@ -287,7 +287,7 @@ def checks_of(api: Api, rights: Iterable[Right]) -> Iterator[Whole | Each | InTu
 
 
 def _then(answer: Any, finish: Callable[[Any], Any], failed: Callable[[KafkaError], Any]) -> Any:
-    """What `finish` makes of a handler's answer, or of `failed` if that is a KafkaError: now, or later if it waits."""
+    """Finish a handler's answer, or `failed` if that is a KafkaError: now, or later if it waits."""
     if isinstance(answer, Awaitable):
         return _later(answer, finish, failed)
     return finish(answer)
@@ -330,7 +330,7 @@ class Guard:
         return guarded
 
     def permissions_of(self, client: Peer) -> Permissions:
-        """What the client may do. They are kept at its connection."""
+        """Return the client's permissions, which are kept at its connection."""
         known: Permissions | None = client.permissions
         if known is None or known.of is not client.principal:
             known = client.permissions = Permissions(self.authorizer, client.principal, client.client_address)

@@ -156,7 +156,7 @@ def distinct_topics(request: Any) -> list[Any]:
 
 
 def created_topics(_ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
-    """What is wrong whoever asks for it is refused as such: a name given twice, and that of the metadata log."""
+    """Yield the topics; None for what is wrong whoever asks: a name given twice, and that of the metadata log."""
     times = Counter(topic.name for topic in request.topics)
     for topic in request.topics:
         wrong = times[topic.name] > 1 or topic.name == CLUSTER_METADATA_TOPIC_NAME

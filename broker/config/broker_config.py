@@ -84,13 +84,13 @@ class BrokerConfig:
         """The dynamic values, without those that name a value which this node does not have (any more)."""
         if self.resolve is None:
             return overrides
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for name, text in overrides.items():
             try:
-                found |= self.resolve({name: text})
+                values |= self.resolve({name: text})
             except ConfigurationError as error:
                 logger.warning("a dynamic configuration is left out", error=str(error))
-        return found
+        return values
 
     def integer(self, name: str) -> int:
         value = self.values[name]
@@ -194,7 +194,10 @@ class CurrentConfig:
     def follow(self, image: MetadataImage) -> None:
         """Apply what the image has for this broker, and for the whole cluster."""
         of = image.configs.of
-        own, of_all = of(ResourceType.BROKER, str(self.config.node_id)), of(ResourceType.BROKER, CLUSTER_DEFAULT)
+        own, of_all = (
+            of(ResourceType.BROKER, str(self.config.node_id)),
+            of(ResourceType.BROKER, CLUSTER_DEFAULT),
+        )
         self.config = self.config.with_dynamic(own, of_all)
 
 

@@ -65,7 +65,7 @@ def _wrong(key: str, entry: str, form: str) -> ConfigurationError:
 
 
 def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
-    """What is wrong with the configuration of a node in a cluster, a line each (`KafkaConfig.validateValues`)."""
+    """List what is wrong with the configuration of a node in a cluster, a line each (`KafkaConfig.validateValues`)."""
     try:
         known = controllers(config)
     except ConfigurationError as error:
@@ -132,7 +132,7 @@ def _listener_rules(config: BrokerConfig) -> Iterator[str]:
 
 
 def broken_listener_rules(config: BrokerConfig, listeners: Listeners) -> Iterator[str]:
-    """What is wrong with the listeners of a broker in a cluster, a line each."""
+    """List what is wrong with the listeners of a broker in a cluster, a line each."""
     if not config.is_in_cluster:
         return
     for listener in listeners.left_out:
@@ -169,7 +169,7 @@ def listener_of_controllers(config: BrokerConfig) -> Listener:
 
 
 def outgoing_problems(config: BrokerConfig, listener: Listener, setting: str) -> Iterator[str]:
-    """What is wrong for connections to listeners such as this; `setting` names the mechanism."""
+    """List what is wrong for connections to listeners such as this; `setting` names the mechanism."""
     if not listener.uses_sasl:
         return
     mechanism = config.string(setting)

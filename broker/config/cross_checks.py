@@ -93,7 +93,7 @@ def _backups(config: BrokerConfig) -> Iterator[str]:
         if not os.path.isabs(folder):
             yield f"odradek.backup.folder = {folder!r}: expected an absolute path"
         place = os.path.join(os.path.realpath(folder), "")
-        if any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in config.log_dirs):
+        if any(place.startswith(os.path.join(os.path.realpath(log_dir), "")) for log_dir in config.log_dirs):
             yield f"odradek.backup.folder = {folder!r}: expected a folder outside of log.dirs"
 
 

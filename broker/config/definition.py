@@ -287,7 +287,7 @@ _UNITS = {"ms": "ms", "seconds": "s", "minutes": "minutes", "hours": "hours"} | 
 """The unit of a number whose name ends so, unless its row has another."""
 
 
-class Row(NamedTuple):
+class ConfigRow(NamedTuple):
     """A configuration in a table, whose key is the name. See `ConfigDef`."""
 
     type: ConfigType
@@ -309,10 +309,10 @@ class Row(NamedTuple):
         return ConfigDef(name, self.type, self.default, doc, self.check, unit, *self[5:])
 
 
-Rows = dict[str, Row]
+Rows = dict[str, ConfigRow]
 
 # In the order of `ConfigType`.
 boolean, string, integer, short, long, double, entries, class_name, password = (
-    partial(Row, kind) for kind in ConfigType
+    partial(ConfigRow, kind) for kind in ConfigType
 )
 CLUSTER, PER_BROKER, PER_LISTENER = UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER

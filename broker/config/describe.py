@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`)."""
+"""The answers of DescribeConfigs: values, their sources and their synonyms (Kafka's `ConfigHelper`)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def describe_new_topic(
 
 
 def _inherited(config: BrokerConfig, definition: ConfigDef) -> tuple[str | None, ConfigSource]:
-    """What a topic has that does not set it: in the topic's unit, otherwise as it was given."""
+    """Return the value for a topic that does not set it: in the topic's unit, otherwise as it was given."""
     for values, source in _layers(config):
         for synonym in definition.synonyms:
             text = values.get(synonym.name)
@@ -138,7 +138,7 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry
 
 
 def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
-    """What is set for the whole cluster: the answer to DescribeConfigs for the broker named ''."""
+    """Describe the settings of the whole cluster: the answer to DescribeConfigs for the broker named ''."""
     entries: list[ConfigEntry] = []
     for name in _chosen(config.dynamic_default, keys):
         synonyms = tuple(

@@ -137,7 +137,7 @@ def unescape(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the environment says.
+    """The settings that the environment has.
 
     Attributes:
         settings: (variable, value) by the configuration that it sets; an empty value counts as unset.
@@ -180,7 +180,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def _value(variable: str, value: str) -> str:
-    """What a variable sets: the images write it as it stands into a properties file, with its backslashes."""
+    """Return what a variable sets: the images write it as it stands into a properties file, with its backslashes."""
     if not variable.startswith(_KAFKA):
         return value
     try:

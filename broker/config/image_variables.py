@@ -40,7 +40,7 @@ _CLIENTS, _NODES, _CONTROLLERS = "KAFKA_CLIENT", "KAFKA_INTER_BROKER", "KAFKA_CO
 
 @dataclass(slots=True)
 class ImageSettings:
-    """What the variables amount to.
+    """The settings that the variables make.
 
     Attributes:
         static: the settings from everywhere, which `add` completes; `origins` has where they are from.
@@ -192,7 +192,7 @@ class ImageSettings:
             self.warnings.append(f"{_CLIENTS}_USERS has no effect: no listener has SASL")
 
     def _account_of_nodes(self, given: Mapping[str, str], listener: Listener, mechanism: str) -> None:
-        """Who comes to the controllers: the nodes, and nobody where no password is given."""
+        """Return the account with which nodes log in to the controllers: none where no password is given."""
         self._add(f"{PREFIX}{listener.name.lower()}.sasl.enabled.mechanisms", mechanism, CONTROLLER_MECHANISM)
         users = self._account(given, listener, mechanism, _CONTROLLERS, "controller_user")
         self._add_users(listener, users, f"{_CONTROLLERS}_USER")

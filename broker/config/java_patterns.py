@@ -75,40 +75,40 @@ class _Translation:
                 raise self._refusal("{ without a count, which Java does not take: write \\{")
         return self._any if found == "." else found
 
-    def _escape(self, found: str) -> str:
-        letter = found[1:2]
+    def _escape(self, text: str) -> str:
+        letter = text[1:2]
         if letter in ("z", "B"):
             return r"\Z" if letter == "z" else r"(?!\b)"  # Python's \B does not fit an empty text
-        if found.startswith("\\k<"):
-            return f"(?P={found[3:-1]})"
+        if text.startswith("\\k<"):
+            return f"(?P={text[3:-1]})"
         if letter in "bA123456789" and letter:
             if letter.isdigit() and self._pattern[self._at : self._at + 1].isdigit():
-                raise self._refusal(f"{found}{self._pattern[self._at]}, a reference to a group beyond the ninth")
-            return found
-        return self._plain_escape(found)
+                raise self._refusal(f"{text}{self._pattern[self._at]}, a reference to a group beyond the ninth")
+            return text
+        return self._plain_escape(text)
 
-    def _plain_escape(self, found: str) -> str:
+    def _plain_escape(self, text: str) -> str:
         """An escape that means the same in a class and outside."""
-        letter = found[1:2]
-        if len(found) > 2 or letter in _PLAIN_ESCAPES or not (letter.isascii() and letter.isalnum()):
-            return found if letter.isascii() else letter
+        letter = text[1:2]
+        if len(text) > 2 or letter in _PLAIN_ESCAPES or not (letter.isascii() and letter.isalnum()):
+            return text if letter.isascii() else letter
         rest = self._pattern[self._at :]
         more = rest.partition("}")[0] + "}" if rest.startswith("{") else ""
         hint = ": write the characters as a class, such as [A-Za-z]" if letter in "pPhHvV" else ""
-        raise self._refusal(f"{found}{more}, which has another meaning here or none{hint}")
+        raise self._refusal(f"{text}{more}, which has another meaning here or none{hint}")
 
-    def _group(self, found: str) -> str:
-        if found in ("(?:", "(?>", "(?=", "(?!", "(?<=", "(?<!"):
-            return found
-        if found.startswith("(?<") and found.endswith(">"):
-            return "(?P<" + found[3:]
-        flags = frozenset(found[2:-1])
-        if found == "(?i:":
-            return found
-        if found.endswith(")") and flags and flags <= {"i", "s"} and self._at == len(found):
+    def _group(self, text: str) -> str:
+        if text in ("(?:", "(?>", "(?=", "(?!", "(?<=", "(?<!"):
+            return text
+        if text.startswith("(?<") and text.endswith(">"):
+            return "(?P<" + text[3:]
+        flags = frozenset(text[2:-1])
+        if text == "(?i:":
+            return text
+        if text.endswith(")") and flags and flags <= {"i", "s"} and self._at == len(text):
             self._any = r"[\s\S]" if "s" in flags else _DOT
             return "(?i)" if "i" in flags else ""
-        raise self._refusal(f"{found}, which is not taken here: (?i) and (?s) are at the beginning alone")
+        raise self._refusal(f"{text}, which is not taken here: (?i) and (?s) are at the beginning alone")
 
     def _class(self) -> str:
         """A class in brackets, from the one that opens it."""

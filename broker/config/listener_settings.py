@@ -1,4 +1,4 @@
-"""What holds for one listener: its own settings, else the broker's (`AbstractConfig.valuesWithPrefixOverride`).
+"""The settings of one listener: its own, else the broker's (`AbstractConfig.valuesWithPrefixOverride`).
 
     listener.name.<listener>.<mechanism>.<name>   for one SASL mechanism of one listener
     listener.name.<listener>.<name>               for one listener
@@ -65,7 +65,7 @@ class ListenerSettings:
         """The full name of the most particular setting, as messages tell users to write it."""
         return f"{self._prefix}{mechanism.lower()}.{name}" if mechanism else f"{self._prefix}{name}"
 
-    def found(self, name: str, mechanism: str | None = None) -> str:
+    def name_of(self, name: str, mechanism: str | None = None) -> str:
         """The full name of the setting that counts; the most particular if there is none."""
         given = self._config.given
         keys = self._keys(name, mechanism)

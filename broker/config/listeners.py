@@ -43,7 +43,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What to bind, and what to advertise (by name; see `resolve`).
+    """The addresses to bind, and those to advertise (by name; see `resolve`).
 
     `controllers` are for the other nodes of a cluster whose controller this node is, with what is advertised of them in
     `advertised_controllers`. A node without that role leaves such listeners out.
@@ -193,7 +193,7 @@ def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
 
 
 def _require_of_controllers(served: tuple[Listener, ...], others: tuple[Listener, ...]) -> None:
-    """A controller alone has listeners for nodes, and no others."""
+    """Check that a controller alone has listeners for nodes, and no others."""
     problems = [
         f"listeners: expected only those of {_CONTROLLERS}, since process.roles is controller alone; {other} is another"
         for other in others

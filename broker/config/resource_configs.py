@@ -15,8 +15,8 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import (
     Check,
     ConfigDef,
+    ConfigRow,
     InvalidValueError,
-    Row,
     UpdateMode,
     Value,
     at_least,
@@ -155,7 +155,7 @@ def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
 BROKERS_NAMES: Mapping[str, str] = MappingProxyType({"streams.assignor.name": "group.streams.assignors"})
 """The broker's configurations that give the defaults, where it is not the same name behind `group.`."""
 
-_GROUPS: Mapping[str, Row | Check | None] = {
+_GROUPS: Mapping[str, ConfigRow | Check | None] = {
     "consumer.session.timeout.ms": None,
     "consumer.heartbeat.interval.ms": None,
     "consumer.assignment.interval.ms": None,
@@ -201,8 +201,8 @@ _GROUPS: Mapping[str, Row | Check | None] = {
 own; None for that row as it is. Internal ones may be set, and are described only then."""
 
 
-def _group_config(name: str, row: Row | Check | None) -> ConfigDef:
-    if isinstance(row, Row):
+def _group_config(name: str, row: ConfigRow | Check | None) -> ConfigDef:
+    if isinstance(row, ConfigRow):
         return row.named(name)
     of_broker = KNOWN_CONFIGS[f"group.{name}"]
     return replace(of_broker, name=name, check=row or of_broker.check, mode=UpdateMode.READ_ONLY)
@@ -306,7 +306,7 @@ def effective_group_configs(broker_config: BrokerConfig, overrides: Mapping[str,
 
 
 def within_limits(broker_config: BrokerConfig, name: str, value: int) -> int:
-    """What a group's own number counts as: the broker may have narrower limits than when it was set."""
+    """Return the number that holds for a group's own: the broker may have narrower limits than when it was set."""
     if name not in _LIMITED:
         return value
     low, high = _limits(broker_config, name)

@@ -1,4 +1,4 @@
-"""What is wrong with the settings of listeners with TLS or SASL, before any file of theirs is read.
+"""Mistakes in the settings of listeners with TLS or SASL, before any file of theirs is read.
 
 Every line names the setting as it is to be written, and says what to do.
 """
@@ -102,16 +102,16 @@ def _tls(settings: ListenerSettings) -> Iterator[str]:
     yield from _store_type(settings, "ssl.truststore")
     inline, location = settings.text("ssl.truststore.certificates"), settings.text("ssl.truststore.location")
     if inline and location:
-        yield f"{settings.found('ssl.truststore.certificates')}: expected this or ssl.truststore.location, not both"
+        yield f"{settings.name_of('ssl.truststore.certificates')}: expected this or ssl.truststore.location, not both"
     elif settings.text("ssl.client.auth") != "none" and not (inline or location):
         key = settings.key("ssl.truststore.location")
         yield f"{key} is not set: ssl.client.auth needs the certificates that clients' certificates must lead to"
     elif inline and _type_of(settings, "ssl.truststore") != PEM:
-        yield f"{settings.found('ssl.truststore.certificates')}: expected ssl.truststore.type=PEM with it"
+        yield f"{settings.name_of('ssl.truststore.certificates')}: expected ssl.truststore.type=PEM with it"
     versions = settings.list_("ssl.enabled.protocols")
     if not versions or not {*versions} <= {*TLS_VERSIONS}:
         shown, known = ",".join(versions), " and ".join(TLS_VERSIONS)
-        yield f"{settings.found('ssl.enabled.protocols')} = {shown!r}: expected one or both of {known}"
+        yield f"{settings.name_of('ssl.enabled.protocols')} = {shown!r}: expected one or both of {known}"
 
 
 def _keystore(settings: ListenerSettings) -> Iterator[str]:
@@ -119,11 +119,11 @@ def _keystore(settings: ListenerSettings) -> Iterator[str]:
     location, key = settings.text("ssl.keystore.location"), settings.text("ssl.keystore.key")
     chain = settings.text("ssl.keystore.certificate.chain")
     if location and key:
-        yield f"{settings.found('ssl.keystore.key')}: expected this or ssl.keystore.location, not both"
+        yield f"{settings.name_of('ssl.keystore.key')}: expected this or ssl.keystore.location, not both"
     elif key and not chain:
         yield f"{settings.key('ssl.keystore.certificate.chain')} is not set: ssl.keystore.key needs its certificate"
     elif key and _type_of(settings, "ssl.keystore") != PEM:
-        yield f"{settings.found('ssl.keystore.key')}: expected ssl.keystore.type=PEM with it"
+        yield f"{settings.name_of('ssl.keystore.key')}: expected ssl.keystore.type=PEM with it"
     elif not location and not key:
         yield (
             f"{settings.key('ssl.keystore.location')} is not set: the listener {settings.listener} needs a private key "
@@ -138,11 +138,11 @@ def _type_of(settings: ListenerSettings, store: str) -> str:
 def _store_type(settings: ListenerSettings, store: str) -> Iterator[str]:
     kind = _type_of(settings, store)
     if kind not in _STORE_TYPES:
-        yield f"{settings.found(f'{store}.type')} = {kind!r}: expected PEM, PKCS12 or JKS"
+        yield f"{settings.name_of(f'{store}.type')} = {kind!r}: expected PEM, PKCS12 or JKS"
 
 
 def _sasl(settings: ListenerSettings) -> Iterator[str]:
-    key = settings.found("sasl.enabled.mechanisms")
+    key = settings.name_of("sasl.enabled.mechanisms")
     mechanisms = settings.list_("sasl.enabled.mechanisms")
     served = ", ".join(MODULES)
     if not mechanisms:
@@ -156,7 +156,7 @@ def _sasl(settings: ListenerSettings) -> Iterator[str]:
             yield from _mechanism(settings, mechanism)
     size = settings.integer("sasl.server.max.receive.size")
     if size < 1:
-        yield f"{settings.found('sasl.server.max.receive.size')} = {size}: expected at least 1"
+        yield f"{settings.name_of('sasl.server.max.receive.size')} = {size}: expected at least 1"
 
 
 def _mechanism(settings: ListenerSettings, mechanism: str) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> Iterator[str]:
 
 
 def _handler(settings: ListenerSettings, mechanism: str, *, has_line: bool) -> Iterator[str]:
-    key = settings.found("sasl.server.callback.handler.class", mechanism)
+    key = settings.name_of("sasl.server.callback.handler.class", mechanism)
     handler = settings.text("sasl.server.callback.handler.class", mechanism)
     if mechanism == "PLAIN" and handler not in (None, PLAIN_HANDLER, *VALIDATOR_HANDLERS):
         yield f"{key} = {handler!r}: expected none, since no class of Java's can be run here"

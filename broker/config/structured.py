@@ -158,13 +158,13 @@ def why_no_logins(config: BrokerConfig, listener: Listener, *, is_only_one: bool
 
 
 def broken_http_rules(config: BrokerConfig, listeners: Listeners) -> Iterator[str]:
-    """What is wrong with these settings, a line each."""
+    """List what is wrong with these settings, a line each."""
     for text in config.list_(PROXIES):
         try:
             ipaddress.ip_network(text, strict=False)
         except ValueError:
             yield f"{PROXIES} = {text!r}: expected an address or a network such as 10.0.0.0/8"
-    known = {one.name: one for one in (*listeners.bound, *listeners.controllers, *listeners.left_out)}
+    known = {listener.name: listener for listener in (*listeners.bound, *listeners.controllers, *listeners.left_out)}
     for name in config.list_(LOGIN_LISTENERS):
         found = known.get(name.upper())
         why = "there is no such listener"

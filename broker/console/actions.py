@@ -12,7 +12,7 @@ from broker.console.formats import link
 from broker.console.groups import shows_members
 from broker.testkit.control.app import ENDPOINTS
 from broker.testkit.control.endpoint import ControlError, Endpoint
-from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection import read_group
 from broker.testkit.inspection.share_and_streams import read_share_offsets
 from metadata.acls import CLUSTER_NAME, ResourceType
 

@@ -9,32 +9,72 @@ console also works behind a proxy's prefix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRights
 from broker.config.structured import trusted_proxies
 from broker.console import formats
 from broker.console.actions import act, done_text
-from broker.console.ask import MOST, Ask, Few, Page
+from broker.console.ask import MOST, Ask, Few, Values
+from broker.console.clients import clients, journal, kit
+from broker.console.cluster import cluster, overview
+from broker.console.groups import group, groups, transaction, transactions
 from broker.console.history import History
-from broker.console.login import Logins
-from broker.console.pages import NAVIGATION, PAGES
-from broker.console.proxies import Origin, origin_of
+from broker.console.login import Logins, Origin, origin_of
+from broker.console.messages import message, messages
 from broker.console.registry import Registry
 from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.console.topics import topic, topics
 from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, SpentError, to_the_end
 from protocol.errors import KafkaError
+
+
+class Page(NamedTuple):
+    """A page: the function that gives the values of its template, which is called as the page is, and its title.
+
+    `under` is the path of the page in whose link it is marked, for one that has no link of its own.
+    """
+
+    values: Callable[[Ask], Awaitable[Values]]
+    title: str
+    under: str = ""
+
+
+PAGES: Mapping[str, Page] = {
+    "": Page(overview, "Overview"),
+    "topics": Page(topics, "Topics"),
+    "topic": Page(topic, "Topic", "topics"),
+    "messages": Page(messages, "Messages", "topics"),
+    "message": Page(message, "Message", "topics"),
+    "groups": Page(groups, "Groups"),
+    "group": Page(group, "Group", "groups"),
+    "transactions": Page(transactions, "Transactions"),
+    "transaction": Page(transaction, "Transaction", "transactions"),
+    "clients": Page(clients, "Clients"),
+    "cluster": Page(cluster, "Cluster"),
+    "kit": Page(kit, "Test kit"),
+    "journal": Page(journal, "Journal"),
+}
+"""The pages by path. What they ask of the authorizer is in `broker.authorization.console_table`."""
+
+NAVIGATION = [
+    (path or "./", page.title, [path, *(each for each, other in PAGES.items() if path and other.under == path)])
+    for path, page in PAGES.items()
+    if not page.under
+]
+"""The links of every page: address, text, and the paths at which the link is marked."""
+
 
 logger = structlog.get_logger(__name__)
 
@@ -83,16 +123,16 @@ class App:
         try:
             answer = await self._answer(request)
         except ControlError as error:
-            answer = await self._failed(request, str(error), error.status)
+            answer = await self._failed(str(error), error.status)
         except KafkaError as error:
-            answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
+            answer = await self._failed(f"{error.code.name.upper()}: {error}", 503)
         except SpentError:
-            answer = await self._failed(request, "this page would cost more than a page may: ask for less", 413)
+            answer = await self._failed("this page would cost more than a page may: ask for less", 413)
         except BodyError as error:
-            answer = await self._failed(request, str(error), error.status)
+            answer = await self._failed(str(error), error.status)
         except Exception as error:
             logger.exception("unexpected error in the console", path=request.path)
-            answer = await self._failed(request, f"unexpected error, see the broker's log: {error!r}", 500)
+            answer = await self._failed(f"unexpected error, see the broker's log: {error!r}", 500)
         if not answer.prepared:
             answer.headers.update(HEADERS)
         return answer
@@ -109,7 +149,7 @@ class App:
         if request.method not in ("GET", "HEAD"):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
-            return await self._show(request, Page("login.html", "Log in", {"error": None, "users": self._logins.users}))
+            return await self._login_page()
         if name not in ASKED_BY_PAGES:
             raise ControlError(f"there is no page /{name}", status=404)
         ask = self._ask(request, origin.address, ASKED_BY_PAGES[name])
@@ -121,7 +161,8 @@ class App:
                 return await tail(
                     partial(self._ask, request, origin.address, ASKED_BY_PAGES[name]), request, self._render
                 )
-        return await self._show(request, await PAGES[name](ask), ask, name)
+        values = {"title": PAGES[name].title, **await PAGES[name].values(ask)}
+        return await self._show(name or "overview", values, ask, name)
 
     def _check_host(self, request: web.Request) -> None:
         """Refuse names that a page elsewhere may have pointed at this address, as it could read everything then."""
@@ -132,7 +173,7 @@ class App:
         """Where the request comes from: of consequence only where users log in. Raises ControlError."""
         return origin_of(request, self._proxies) if self._logins.required else Origin("", request.secure)
 
-    def _ask(self, request: web.Request, address: str, asked: Asked) -> Ask | None:
+    def _ask(self, request: web.Request, address: str, asked: PageRights) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
         rights = self._logins.rights(request.cookies.get(self._cookie), address)
         if rights is None:
@@ -155,7 +196,7 @@ class App:
         if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
             raise ControlError("the form comes from another site", status=403)
         if name == "login":
-            return await self._log_in(request, await read_form(request, LARGEST_LOGIN_BYTES), came_from)
+            return await self._log_in(await read_form(request, LARGEST_LOGIN_BYTES), came_from)
         if name == "logout":
             self._logins.end(request.cookies.get(self._cookie))
             answer = _to("login")
@@ -168,25 +209,27 @@ class App:
             return _to("login")
         return _to(await act(ask, name, await read_form(request, LARGEST_FORM_BYTES)))
 
-    async def _log_in(self, request: web.Request, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
+    async def _log_in(self, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
         token = await self._logins.begin(form.get("user", ""), form.get("password", ""), came_from.address)
         if token is None:
-            page = Page("login.html", "Log in", {"error": "Wrong name or password.", "users": self._logins.users})
-            return await self._show(request, page, status=401)
+            return await self._login_page("Wrong name or password.", 401)
         answer = _to("./")
         answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=came_from.is_secure)
         return answer
 
     # -- HTML
 
-    async def _failed(self, request: web.Request, error: str, status: int) -> web.Response:
-        return await self._show(request, Page("error.html", "Not shown", {"error": error}), status=status)
+    async def _failed(self, error: str, status: int) -> web.Response:
+        return await self._show("error", {"title": "Not shown", "error": error}, status=status)
+
+    async def _login_page(self, error: str | None = None, status: int = 200) -> web.Response:
+        values = {"title": "Log in", "error": error, "users": self._logins.users}
+        return await self._show("login", values, status=status)
 
     async def _show(
-        self, request: web.Request, page: Page, ask: Ask | None = None, name: str = "", status: int = 200
+        self, template: str, of_page: Values, ask: Ask | None = None, name: str = "", status: int = 200
     ) -> web.Response:
         values = {
-            "title": page.title,
             "navigation": NAVIGATION,
             "here": name,
             "user": None if ask is None else ask.rights.user,
@@ -194,11 +237,11 @@ class App:
             "can_write": ask is not None and ask.can_write,
             "done": "" if ask is None else done_text(ask.text("done")),
             "now_ms": self._node.local.clock.wall_ms(),
-            **page.values,
+            **of_page,
         }
         # The values are plain: a thread can render them while the loop serves clients.
         budget = Budget(MOST) if ask is None else ask.budget
-        html = await budget.run(self._node, lambda: self._render(page.template, values, budget))
+        html = await budget.run(self._node, lambda: self._render(f"{template}.html", values, budget))
         return web.Response(text=html, content_type="text/html", status=status)
 
     def _render(self, template: str, values: Mapping[str, Any], budget: Budget) -> str:

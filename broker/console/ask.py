@@ -1,4 +1,4 @@
-"""What a page is asked, and what it gives."""
+"""What a page is asked, what its user may see and do, and what the page gives."""
 
 from __future__ import annotations
 
@@ -6,23 +6,84 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from broker.console.rights import Rights
+from broker.authorization.console_table import NOTHING, PageRights
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget
-from metadata.acls import ResourceType
-from protocol.records.cut import Most
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from protocol.api.table import asked_for
+from protocol.records.cut import CutLimits
 
 if TYPE_CHECKING:
     from broker.console.history import History
     from broker.console.registry import Registry
+    from broker.security.permissions import Permissions
+    from protocol.api.rights import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Everything is allowed without `permissions`. `user` is None without a login.
+
+    `asked` is the line of the page or action in the table, `named` what stands there: its code asks about nothing else.
+    """
+
+    user: str | None = None
+    permissions: Permissions | None = None
+    asked: PageRights = NOTHING
+    named: frozenset[tuple[str, ResourceType]] = frozenset()
+
+    def of(self, asked: PageRights) -> Rights:
+        """The same user's, for a page or an action."""
+        named = frozenset((right.api, right.resource_type) for right in (*asked.needed, *asked.shown))
+        return replace(self, asked=asked, named=named)
+
+    @property
+    def are_all(self) -> bool:
+        """Whether nothing is kept from the user."""
+        return self.permissions is None or self.permissions.is_super_user
+
+    def allow(self, api: str, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the API would tell or do it for this user; nothing is logged if not."""
+        return self._allow(api, resource_type, name, log_denied=False)
+
+    def check(self, api: str, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """Raises ControlError (403)."""
+        if not self._allow(api, resource_type, name, log_denied=True):
+            operations = " or ".join(each.name for each in _operations(api, resource_type)[0])
+            resource = resource_type.name.lower().replace("_", " ")
+            raise ControlError(f"{self.user} may not {operations} the {resource} {name}", status=403)
+
+    def check_needed(self, given: Mapping[str, str]) -> None:
+        """Check what the page or action needs, by the names that the request has. Raises ControlError."""
+        for right in self.asked.needed:
+            if right.named is None:
+                self.check(right.api, right.resource_type)
+            elif right.named in given:  # its absence is what is wrong then
+                self.check(right.api, right.resource_type, given[right.named])
+
+    def _allow(self, api: str, resource_type: ResourceType, name: str, *, log_denied: bool) -> bool:
+        assert (api, resource_type) in self.named, f"the console's table has no {api} on {resource_type.name} here"
+        permissions = self.permissions
+        if permissions is None or permissions.is_super_user:
+            return True
+        operations, unless = _operations(api, resource_type)
+        if unless is not None and permissions.allows(unless, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
+            return True
+        return any(permissions.allows(each, resource_type, name, log_denied=log_denied) for each in operations)
+
+
+def _operations(api: str, resource_type: ResourceType) -> tuple[list[AclOperation], AclOperation | None]:
+    operations, unless = asked_for(api, cast("Resource", resource_type.name))
+    return [AclOperation[each] for each in operations], None if unless is None else AclOperation[unless]
+
 
 NAMES_A_TURN = 200
 
-MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
+MOST = CutLimits(content=256 << 10, headers=100, header_content=64 << 10)
 """What is kept of a record that is shown whole, or looked through."""
 
 
@@ -94,12 +155,8 @@ class Ask:
         return int(value)
 
 
-class Page(NamedTuple):
-    """The template, the title, and the values that the template shows."""
-
-    template: str
-    title: str
-    values: dict[str, Any]
+Values = dict[str, Any]
+"""What the template of a page shows; `title` takes the place of the title in the table of pages."""
 
 
 async def allowed(rights: Rights, api: str, resource_type: ResourceType, names: list[str]) -> list[str]:

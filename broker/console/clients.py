@@ -1,45 +1,51 @@
-"""Who is connected, who is held back by a quota, and how long requests take."""
+"""Who is connected, how long requests take, the journal of the last ones, and what a test has done to the node."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from broker.console.ask import Ask, Page, paged
+from broker.console.ask import Ask, Paging, Values, paged
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.limits import QuotaType
-from broker.testkit.journal import Exchange, journal_of
-from broker.testkit.journal_views import header_of
-from protocol.api.names import API_NAMES
+from broker.testkit.control.faults import described
+from broker.testkit.control.report import ENTRY_WORK, size_of, wanted_entries
+from broker.testkit.control.topic_reader import Budget
+from broker.testkit.journal import Entry, Exchange, journal_of
+from broker.testkit.journal_views import entry_json, header_of
+from protocol.api.names import API_KEYS, API_NAMES
 from protocol.api.table import API_BY_KEY
+from timing.adjustable_clock import AdjustableClock
 
-ON_A_PAGE = 100
+CLIENTS_ON_A_PAGE = 100
 MOST_SLOW = 20
 
 
-async def clients(ask: Ask) -> Page:
+async def clients(ask: Ask) -> Values:
     node, part = ask.node, ask.text("q")
     now_ms = node.server.clock.monotonic_ms()
-    rows = [row for one in list(node.server.connections) if part.lower() in (row := _row(one, now_ms))["words"].lower()]
+    rows = [
+        row
+        for one in list(node.server.connections)
+        if part.lower() in (row := _client_row(one, now_ms))["words"].lower()
+    ]
     rows.sort(key=lambda row: (row["client_id"], row["host"], row["port"]))
-    shown = paged(ask, rows, ON_A_PAGE)
-    return Page(
-        "clients.html",
-        "Clients",
-        {
-            "paging": shown,
-            "rows": shown.rows,
-            "q": part,
-            "throttled": _throttled(node),
-            "times": _times(node),
-            "slow": _slow(node),
-            "has_journal": journal_of(node) is not None,
-        },
-    )
+    shown = paged(ask, rows, CLIENTS_ON_A_PAGE)
+    return {
+        "paging": shown,
+        "rows": shown.rows,
+        "q": part,
+        "throttled": _throttled(node),
+        "times": _times(node),
+        "slow": _slow(node),
+        "has_journal": journal_of(node) is not None,
+    }
 
 
-def _row(connection: Connection, now_ms: float) -> dict[str, Any]:
+def _client_row(connection: Connection, now_ms: float) -> dict[str, Any]:
     name, version = connection.client_software
     row = {
         "client_id": connection.client_id or "",
@@ -103,3 +109,76 @@ def _slow_row(one: Exchange, ms: float) -> dict[str, Any]:
         "ms": ms,
         "outcome": one.outcome.value,
     }
+
+
+ENTRIES_ON_A_PAGE = 50
+LONGEST_ENTRY = 64 << 10
+"""Characters of one entry."""
+
+
+async def journal(ask: Ask) -> Values:
+    asked = {name: ask.text(name) for name in ("api", "client_id")}
+    shown = Paging(0, [], 0, ENTRIES_ON_A_PAGE)
+    is_kept = journal_of(ask.node) is not None
+    if is_kept:
+        filters = {name: value for name, value in asked.items() if value}
+        wanted = list(wanted_entries(ask.node, filters))[::-1]
+        shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted, ask.budget)), ENTRIES_ON_A_PAGE)
+    # Entries never change, and to decode them takes a while.
+    rows = await ask.budget.run(ask.node, partial(_entry_rows, tuple(shown.rows), ask.budget))
+    return {"is_kept": is_kept, "paging": shown, "rows": rows, "asked": asked}
+
+
+def _folded(entries: Sequence[Entry], budget: Budget) -> list[tuple[Entry, int]]:
+    """Each entry and how often it was so: a question that was answered as before is not listed again. Any thread."""
+    from odradek.report import QUESTIONS
+
+    questions = {API_KEYS[name] for name in QUESTIONS}
+    rows: list[tuple[Entry, int]] = []
+    last: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+    for entry in entries:
+        if isinstance(entry, Exchange) and entry.api_key in questions and entry.is_whole and entry.answer:
+            budget.spend(size_of(entry))
+            request, answer = entry.request[:4] + entry.request[8:], entry.answer[8:]  # without correlation ids
+            asked = entry.client.host, request
+            before, row = last.get(asked, (b"", -1))
+            if row >= 0 and before == answer:
+                rows[row] = rows[row][0], rows[row][1] + 1
+                continue
+            last[asked] = answer, len(rows)
+        rows.append((entry, 1))
+    return rows
+
+
+def _entry_rows(entries: Sequence[tuple[Entry, int]], budget: Budget) -> list[dict[str, Any]]:
+    return [_entry_row(entry, times, budget) for entry, times in entries]
+
+
+def _entry_row(entry: Entry, times: int, budget: Budget) -> dict[str, Any]:
+    budget.spend(ENTRY_WORK * size_of(entry))
+    shown = entry_json(entry)
+    return {
+        "at_ms": shown.pop("time") * 1000,
+        "kind": shown.pop("kind"),
+        "client": shown.pop("client", ""),
+        "client_id": shown.pop("client_id", None),
+        "what": shown.get("api") or shown.get("text") or "",
+        "outcome": shown.get("outcome") or shown.get("level") or "",
+        "took_ms": None if shown.get("took") is None else shown["took"] * 1000,
+        "rest": budget.json(shown, LONGEST_ENTRY, indent=2),
+        "times": times,
+    }
+
+
+async def kit(ask: Ask) -> Values:
+    node = ask.node
+    faults = [] if node.faults is None else [described(fault) for fault in node.faults]
+    return {"is_open": node.faults is not None, "faults": faults, "clock": _clock(ask)}
+
+
+def _clock(ask: Ask) -> dict[str, Any] | None:
+    """None for a clock that nobody moves."""
+    clock = ask.node.clock
+    if not isinstance(clock, AdjustableClock):
+        return None
+    return {"now_ms": clock.wall_ms(), "ahead_ms": clock.ahead_ms, "frozen": clock.frozen}

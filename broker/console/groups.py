@@ -1,22 +1,28 @@
-"""The groups of the cluster, and one of them: its members, its lag over time, and why it waits."""
+"""The groups of the cluster, and one of them: its members, its lag over time, and why it waits.
+
+Transactional ids too, one of them, and the partitions that open transactions hold.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broker.authorization.console_table import EVERYTHING
 from broker.console import formats
-from broker.console.ask import Ask, Page, allowed, paged
-from broker.console.charts import Chart, chart
+from broker.console.ask import Ask, Values, allowed, paged
+from broker.console.formats import Chart, chart
+from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.explain.explain import explain_group
-from broker.testkit.explain.situations import Finding
-from broker.testkit.inspection.cluster import list_summaries, read_groups
+from broker.testkit.explain import explain_group, explain_transaction
+from broker.testkit.inspection import TransactionView, list_summaries, list_transactions, read_groups, read_transaction
 from broker.testkit.inspection.groups import GroupSummary, GroupView
 from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from metadata.acls import ResourceType
+from odradek.report import Finding
+from protocol.topic_partition import PartitionKey
 
 ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 100
@@ -29,7 +35,7 @@ LEAST_SHOWN = 30
 """Samples that a chart has room for at least: five minutes."""
 
 
-async def groups(ask: Ask) -> Page:
+async def groups(ask: Ask) -> Values:
     part, state = ask.text("q"), ask.text("state")
     found, unknown = await list_summaries(ask.node)
     by_id = {one.group_id: one for one in found}
@@ -45,11 +51,7 @@ async def groups(ask: Ask) -> Page:
     ]
     seen = {group.group_id: (group, lags) for group, lags in await _see(ask, described)}
     rows = [_row(ask, one, *seen.get(one.group_id, (None, ()))) for one in shown.rows]
-    return Page(
-        "groups.html",
-        "Groups",
-        {"paging": shown, "rows": rows, "q": part, "state": state, "states": states, "unknown": unknown},
-    )
+    return {"paging": shown, "rows": rows, "q": part, "state": state, "states": states, "unknown": unknown}
 
 
 def _row(ask: Ask, listed: GroupSummary, group: GroupView | None, lags: Sequence[PartitionLag]) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def _missing(group_id: str, findings: list[Finding] | None) -> str:
     return " ".join(f"{one.text}. {one.advice}" for one in findings)
 
 
-async def group(ask: Ask) -> Page:
+async def group(ask: Ask) -> Values:
     group_id = ask.name("id")
     ((seen, lags),) = await _see(ask, [group_id])
     findings = await explain_group(ask.node, group_id) if ask.rights.allow(EVERYTHING, ResourceType.CLUSTER) else None
@@ -100,22 +102,19 @@ async def group(ask: Ask) -> Page:
     with_members = shows_members(ask, seen)
     owners = seen.owners() if with_members else {}
     shown = paged(ask, lags, PARTITIONS_ON_A_PAGE)
-    return Page(
-        "group.html",
-        f"Group {formats.shown(group_id)}",
-        {
-            "group": seen,
-            "members": _members(ask, seen) if with_members else None,
-            "lag": total_lag(seen, lags),
-            "paging": shown,
-            "rows": [
-                {"lag": one, "owner": owners.get((one.topic, one.partition)), "pending": _is_pending(seen, one)}
-                for one in shown.rows
-            ],
-            "charts": _charts(ask, seen),
-            "findings": findings,
-        },
-    )
+    return {
+        "title": f"Group {formats.shown(group_id)}",
+        "group": seen,
+        "members": _members(ask, seen) if with_members else None,
+        "lag": total_lag(seen, lags),
+        "paging": shown,
+        "rows": [
+            {"lag": one, "owner": owners.get((one.topic, one.partition)), "pending": _is_pending(seen, one)}
+            for one in shown.rows
+        ],
+        "charts": _charts(ask, seen),
+        "findings": findings,
+    }
 
 
 def _members(ask: Ask, seen: GroupView) -> list[dict[str, Any]]:
@@ -157,3 +156,88 @@ def _charts(ask: Ask, group: GroupView) -> list[Chart]:
             for (topic, index), series in sorted(most)
         ]
     return found
+
+
+TRANSACTIONS_ON_A_PAGE = 50
+PARTITIONS_OF_TRANSACTION = 200
+PARTITIONS_A_TURN = 500
+MOST_HELD = 200
+
+
+async def transactions(ask: Ask) -> Values:
+    part, only_open = ask.text("q"), ask.text("open") == "yes"
+    found, unknown = await list_transactions(ask.node)
+    names = await allowed(
+        ask.rights, "list_transactions", ResourceType.TRANSACTIONAL_ID, [one.transactional_id for one in found]
+    )
+    visible = set(names)
+    by_producer = {one.producer_id: one for one in found}
+    matching = [
+        one
+        for one in found
+        if one.transactional_id in visible
+        and part.lower() in one.transactional_id.lower()
+        and (one.is_open or not only_open)
+    ]
+    matching.sort(key=lambda one: (not one.is_open, one.start_ms if one.is_open else 0, one.transactional_id))
+    shown = paged(ask, matching, TRANSACTIONS_ON_A_PAGE)
+    return {
+        "paging": shown,
+        "rows": [{"transaction": one, "partitions": len(_named_partitions(ask, one))} for one in shown.rows],
+        "unknown": unknown,
+        "q": part,
+        "only_open": only_open,
+        "held": await _held(ask, by_producer, visible),
+    }
+
+
+async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[str]) -> list[dict[str, Any]]:
+    """The partitions that this node leads with an open transaction; the loop gets a turn in between."""
+    held: list[dict[str, Any]] = []
+    for number, partition in enumerate(list(ask.node.replicas)):
+        if number % PARTITIONS_A_TURN == PARTITIONS_A_TURN - 1:
+            await asyncio.sleep(0)
+        producers = partition.log.producers
+        if partition.role is not Role.LEADER:
+            continue  # what a follower has is old
+        if not producers.open_transactions or len(held) >= MOST_HELD:
+            continue
+        if not ask.rights.allow("describe_producers", ResourceType.TOPIC, partition.topic):
+            continue
+        first_offset, producer_id = next(iter(producers.open_transactions.items()))
+        holder = by_producer.get(producer_id)
+        held.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.index,
+                "first_offset": first_offset,
+                "behind": partition.high_watermark - partition.last_stable_offset,
+                "producer_id": producer_id,
+                "holder": holder if holder is not None and holder.transactional_id in visible else None,
+                "last_ms": producers.producers[producer_id].last_timestamp,
+            }
+        )
+    return held
+
+
+def _named_partitions(ask: Ask, one: TransactionView) -> list[PartitionKey]:
+    """Those of topics that the user may be told of."""
+    topics = {topic for topic, _ in one.partitions}
+    told = {topic for topic in topics if ask.rights.allow("describe_transactions", ResourceType.TOPIC, topic)}
+    return [key for key in one.partitions if key[0] in told]
+
+
+async def transaction(ask: Ask) -> Values:
+    name = ask.name("id")
+    found = await read_transaction(ask.node, name)
+    is_told = ask.rights.allow(EVERYTHING, ResourceType.CLUSTER)
+    findings = await explain_transaction(ask.node, name) if is_told else None
+    if not found.exists:
+        text = " ".join(f"{one.text}. {one.advice}" for one in findings or ())
+        raise ControlError(text or f"there is no transactional id {name}", status=404)
+    return {
+        "title": f"Transactional id {formats.shown(name)}",
+        "transaction": found,
+        "paging": paged(ask, _named_partitions(ask, found), PARTITIONS_OF_TRANSACTION),
+        "findings": findings,
+    }

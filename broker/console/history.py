@@ -1,4 +1,4 @@
-"""What the charts show: rates of the node and lags of groups, as they were in the last half hour.
+"""What the charts of the console show: rates of the node and lags of groups, as they were in the last half hour.
 
 Samples are small, and there are only so many: that bounds the memory.
 """
@@ -16,7 +16,7 @@ import structlog
 
 from broker.node import Node
 from broker.observe.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
-from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection import read_group
 from broker.testkit.inspection.groups import GroupView, list_summaries
 from broker.testkit.inspection.partitions import read_lags
 from protocol.errors import KafkaError

@@ -16,10 +16,17 @@ import structlog
 from aiohttp import web
 
 from broker.console.ask import Ask
-from broker.console.decoding import FORMATS
-from broker.console.messages import is_committed, most_in_list, rows_of, schemas_for
-from broker.console.records import AT_ONCE_BYTES, in_time, read_partitions
-from broker.console.topic import seen_topic
+from broker.console.formats import FORMATS
+from broker.console.messages import (
+    AT_ONCE_BYTES,
+    in_time,
+    is_committed,
+    most_in_list,
+    read_partitions,
+    rows_of,
+    schemas_for,
+)
+from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, TopicReader
 from protocol.errors import KafkaError

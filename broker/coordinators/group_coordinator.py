@@ -16,11 +16,10 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
 from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
+from coordinator.group.classic.group import GroupState
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.kinds import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.modern.groups import ModernGroupServices, ShareStatePort
 from coordinator.group.modern.topics import TopicImage as GroupTopic
 from coordinator.group.share.partition_states import topics_deleted
@@ -32,7 +31,6 @@ from metadata.image import MetadataImage
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from metadata.topics import TopicImage, TopicsDelta
 from protocol import uuids
-from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
 
 MINUTE_MS = 60_000
@@ -121,13 +119,6 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
         return effective
 
 
-def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
-    """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
-    offered = "consumer" in config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not image.features.get("group.version", 0):
-        raise UnsupportedVersion
-
-
 class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     """Routes messages for groups, by group id."""
 
@@ -185,12 +176,14 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         by_state = self.counts.groups
         return {
             "Rebalance": by_state[GroupState.PREPARING_REBALANCE] + by_state[GroupState.COMPLETING_REBALANCE],
-            "Heartbeat": sum(len(group.members) + len(group.pending) for groups in classic for group in groups.all()),
+            "Heartbeat": sum(
+                len(group.members) + len(group.pending) for groups in classic for group in groups.by_id.values()
+            ),
         }
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
-        classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
-        return GroupCoordinatorShard(context, GroupDirectory(classic, self._modern), self.config, self.counts)
+        groups = GroupDirectory(context, self.config, self.counts, self._new_member_id, self._modern)
+        return GroupCoordinatorShard(context, groups, self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What coordinators use of their node."""
+    """The parts of a node that coordinators use."""
 
     node_id: int
     current: CurrentConfig

@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: what the coordinator is asked, and the order of the answer."""
+"""The common part of OffsetCommit and TxnOffsetCommit: the question to the coordinator, and the order of the answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RequestTopic(Protocol):
 def split(
     topics: TopicsImage, requested: Iterable[RequestTopic], *, by_id: bool = False
 ) -> tuple[list[OffsetToCommit], Refused]:
-    """What to ask the coordinator, and the partitions that do not exist, about which it is not asked.
+    """Separate what the coordinator is asked from the partitions that do not exist, about which it is not asked.
 
     `by_id`: the request names topics by their ids.
     """

@@ -91,7 +91,7 @@ def _markers_request(partitions: Mapping[EndMarker, Sequence[PartitionKey]]) -> 
 
 
 def _answer_marker(answer: Future[None], code: ErrorCode) -> None:
-    """Whatever goes wrong is temporary for the coordinator, which asks again where the leader is."""
+    """Answer a marker: whatever goes wrong is temporary for the coordinator, which asks again where the leader is."""
     if answer.done():
         return
     if code is ErrorCode.none:
@@ -145,7 +145,7 @@ def _codes(topics: Sequence[Any]) -> dict[PartitionKey, ErrorCode]:
 def _answer_question(
     answer: Future[frozenset[PartitionKey]], adds: bool, codes: Mapping[PartitionKey, ErrorCode]
 ) -> None:
-    """A partition that is not in the transaction has a code of its own; other errors are those of the transaction."""
+    """Answer: a partition that is not in the transaction has its own code; others are those of the transaction."""
     if answer.done():
         return
     added = frozenset(partition for partition, code in codes.items() if code is ErrorCode.none)

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def coordinator_key(key: SharePartitionKey) -> str:
-    """What decides which shard a share partition belongs to, as FindCoordinator has it."""
+    """Return the key that decides which shard a share partition belongs to, as FindCoordinator has it."""
     return f"{key.group_id}:{uuids.to_text(key.topic_id)}:{key.partition}"
 
 

@@ -46,8 +46,8 @@ Refusals = dict[PartitionKey, KafkaError]
 NO_REFUSALS: Refusals = {}
 
 
-class Local(Protocol):
-    """What is used of the node; its configuration may be replaced by another."""
+class NodeFacts(Protocol):
+    """The facts about the node that are used; its configuration may be replaced by another."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -85,7 +85,7 @@ new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(t
 
 
 class ClientAbilities(NamedTuple):
-    """What a client supports, by the version of its request (Kafka's TransactionSupportedOperation).
+    """The abilities of a client, by the version of its request (Kafka's TransactionSupportedOperation).
 
     It may let produce requests add partitions to the transaction (transactions V2), and understand
     TRANSACTION_ABORTABLE and CONCURRENT_TRANSACTIONS as answers to this request.
@@ -118,7 +118,7 @@ def abilities_of_produce(version: int) -> ClientAbilities:
 
 
 def admit(
-    local: Local,
+    local: NodeFacts,
     coordinator: TransactionCoordinator,
     transactional_id: str,
     appends: Sequence[Append],
@@ -164,7 +164,7 @@ class _Admission:
 
     def __init__(
         self,
-        local: Local,
+        local: NodeFacts,
         coordinator: TransactionCoordinator,
         transactional_id: str,
         appends: Sequence[Append],

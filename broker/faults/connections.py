@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 
-class Kind(StrEnum):
-    """What happens to a connection."""
+class ConnectionFaultKind(StrEnum):
+    """The effect of a fault on a connection."""
 
     REFUSE = "refuse_connections"
     THROTTLE = "throttle"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Direction(StrEnum):
-    """What is slow or silent."""
+    """The direction that is slow or silent."""
 
     BOTH = "both"
     REQUESTS = "requests"
@@ -38,7 +38,7 @@ class Direction(StrEnum):
 class ConnectionFault(Counted):
     """A fault of connections; a selector that is None matches all. A hit is a connection that it struck."""
 
-    kind: Kind
+    kind: ConnectionFaultKind
     client_id: str | None = None
     listener: str | None = None
     bytes_per_second: float = 0
@@ -81,19 +81,19 @@ class ConnectionFaults:
     def disconnect(self, given: Given) -> int:
         """Cut the connections of a client, on a listener; return how many."""
         self._check(given)
-        chosen = _fault("", Kind.REFUSE, given)
+        chosen = _fault("", ConnectionFaultKind.REFUSE, given)
         cut = [connection for connection in self._server.connections if chosen.matches(connection)]
         for connection in cut:
             connection.reset()
         return len(cut)
 
-    def set(self, kind: Kind, given: Given) -> ConnectionFault:
+    def set(self, kind: ConnectionFaultKind, given: Given) -> ConnectionFault:
         """Set a fault, also for the connections that there are, unless it refuses new ones. Raises FaultError."""
         self._check(given)
         fault = _fault(self._new_id(), kind, given)
         self._by_id[fault.id] = fault
         self._server.door = self._enters
-        if kind is not Kind.REFUSE:
+        if kind is not ConnectionFaultKind.REFUSE:
             for connection in list(self._server.connections):
                 self._slow(connection)
         return fault
@@ -118,7 +118,7 @@ class ConnectionFaults:
     def _enters(self, connection: Connection) -> bool:
         """Whether a new connection is let in."""
         for fault in self:
-            if fault.kind is Kind.REFUSE and fault.matches(connection):
+            if fault.kind is ConnectionFaultKind.REFUSE and fault.matches(connection):
                 fault.hit()
                 connection.reset()
                 return False
@@ -126,13 +126,17 @@ class ConnectionFaults:
         return True
 
     def _named(self, connection: Connection) -> None:
-        """A connection has a client id now, or another one."""
+        """Note that a connection has a client id now, or another one."""
         if self._by_id:
             self._slow(connection)
 
     def _slow(self, connection: Connection) -> None:
         for fault in self:
-            if fault.kind is not Kind.REFUSE and connection not in fault.struck and fault.matches(connection):
+            if (
+                fault.kind is not ConnectionFaultKind.REFUSE
+                and connection not in fault.struck
+                and fault.matches(connection)
+            ):
                 fault.hit()
                 connection.replace_transport(partial(self._slowed, fault, connection))
 
@@ -150,12 +154,12 @@ class ConnectionFaults:
         return slowed
 
 
-def _fault(fault_id: str, kind: Kind, given: Given) -> ConnectionFault:
+def _fault(fault_id: str, kind: ConnectionFaultKind, given: Given) -> ConnectionFault:
     return ConnectionFault(
         id=fault_id,
         kind=kind,
         client_id=given.get("client_id"),
         listener=given.get("listener"),
-        bytes_per_second=given["bytes_per_second"] if kind is Kind.THROTTLE else 0,
+        bytes_per_second=given["bytes_per_second"] if kind is ConnectionFaultKind.THROTTLE else 0,
         direction=Direction(given.get("direction", Direction.BOTH)),
     )

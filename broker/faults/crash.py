@@ -50,7 +50,7 @@ class Crash:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def at_sync(self, folders: Iterable[str], then: Then) -> None:
-        """As `now`, before a file in one of these folders is synced next."""
+        """Do as `now`, before a file in one of these folders is synced next."""
         starts = tuple(f"{folder}/" for folder in folders)
 
         def before_sync(path: str) -> None:

@@ -42,7 +42,7 @@ CRASH_AFTER_REPLY_MS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What faults use of the node.
+    """The parts of the node that faults use.
 
     `crash` ends the process; in tests it may return. `crash_at_sync` ends it before a file in these folders is synced.
     """
@@ -73,7 +73,7 @@ class Injection:
         self._around = around
 
     def handle(self, ctx: RequestContext, request: Any) -> Any:
-        """What the handler returns, or what the faults make of it."""
+        """Return the handler's answer, or what the faults make of it."""
         struck = Struck(self._route, self._around, ctx, request)
         for fault in self.faults:
             struck.consider(fault)
@@ -159,7 +159,7 @@ class Struck:
         if self._selection.whole or not partial.is_partial(self._api):
             raise error
         has = self._selection.has
-        rest = partial.pruned(self._api, self._ctx, self._request, lambda *one: not has(*one))
+        rest = partial.pruned(self._api, self._ctx, self._request, lambda *item: not has(*item))
         failures = self._failures(error)
         if rest is None:
             return failures
@@ -188,20 +188,20 @@ class Struck:
         fault = self._acting
         if self._has(Phase.AFTER_APPEND, Phase.AFTER_FSYNC):
             await begun.when_appended()
-        for one in self._at(Phase.AFTER_APPEND):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.AFTER_APPEND):
+            if other is fault:
+                return await self._act(other, begun)
         if self._has(Phase.AFTER_FSYNC):
             await synced(written(self._api, self._ctx, self._facts), self._around.clock)
-        for one in self._at(Phase.AFTER_FSYNC):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.AFTER_FSYNC):
+            if other is fault:
+                return await self._act(other, begun)
         if self._has(Phase.BEFORE_REPLY):
             with suppress(KafkaError):  # an error is an answer too
                 await _outcome(begun)
-        for one in self._at(Phase.BEFORE_REPLY):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.BEFORE_REPLY):
+            if other is fault:
+                return await self._act(other, begun)
         return await _outcome(begun)
 
     def _has(self, *phases: Phase) -> bool:
@@ -243,7 +243,7 @@ class Struck:
             await self._around.clock.sleep(fault.spec.delay_ms)
 
     def _end(self, fault: Fault) -> None:
-        """The actions after which there is no answer."""
+        """Do the actions after which there is no answer."""
         spec = fault.spec
         connection = cast("Connection", self._ctx.connection)
         if spec.drop is Drop.REQUEST:
@@ -296,7 +296,7 @@ class _Begun:
             await asyncio.wait((self.work, self.appended), return_when=asyncio.FIRST_COMPLETED)
 
     def abandon(self) -> None:
-        """Nobody waits for the outcome; the work goes on."""
+        """Let the work go on, though nobody waits for the outcome."""
         self.work.add_done_callback(lambda work: work.cancelled() or work.exception())
 
 

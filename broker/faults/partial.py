@@ -169,10 +169,10 @@ def _missing(ctx: RequestContext, name: str) -> MetadataResponseTopic:
 
 
 def _marked_offsets(ctx: RequestContext, group: Any, selection: Selection, code: ErrorCode) -> Any:
-    def marked_partition(topic: str | None, one: Any) -> Any:
-        if not selection.has(topic, one.partition_index):
-            return one
-        return dataclasses.replace(one, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
+    def marked_partition(topic: str | None, marked: Any) -> Any:
+        if not selection.has(topic, marked.partition_index):
+            return marked
+        return dataclasses.replace(marked, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
 
     return dataclasses.replace(
         group,

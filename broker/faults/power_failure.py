@@ -162,7 +162,7 @@ class PowerFailureFiles:
             self.on_sync(path)
 
     def synced(self, identity: Identity, size: int) -> None:
-        """A file is on the device up to `size`."""
+        """Note that a file is on the device up to `size`."""
         with self._lock:
             self._stop_if_failed()
             self._synced[identity] = max(size, self._synced.get(identity, 0))
@@ -201,7 +201,7 @@ class PowerFailureFiles:
             self._note(new, old, replaced)
 
     def _move(self, old: str, new: str) -> None:
-        """A folder has another name, and so has what is in it."""
+        """Note that a folder, and so what is in it, has another name."""
         for folder in [name for name in self._names if name == old or name.startswith(f"{old}/")]:
             names = self._names.pop(folder)
             for name in names:

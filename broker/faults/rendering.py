@@ -20,7 +20,7 @@ from broker.faults.matching import OLD_PREFIX, raw_of, topic_name
 from protocol.api.names import error_name
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.compression import DecompressionError
-from protocol.records.cut import Most, cut_records
+from protocol.records.cut import CutLimits, cut_records
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext
@@ -34,7 +34,7 @@ LONGEST_BYTES = 64 * 1024
 
 MILLISECOND = timedelta(milliseconds=1)
 EPOCH = datetime.fromtimestamp(0, UTC)
-MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
+MOST = CutLimits(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 
 Json = dict[str, Any]
 
@@ -100,14 +100,14 @@ def _records(records: memoryview | None) -> Json:
     if records is None:
         return {"records": None}
     try:
-        found = [one for one, _ in zip(_walk(records), range(MOST_RECORDS), strict=False)]
+        found = [record for record, _ in zip(_walk(records), range(MOST_RECORDS), strict=False)]
     except (ValueError, struct.error, DecompressionError) as error:
         return {"size": len(records), "records": [], "undecoded": str(error)}
     return {"size": len(records), "records": found}
 
 
 def _not_counted(_work: int) -> None:
-    """The records are few, and each is cut: that is bound enough."""
+    """Render the records, which are few, and each is cut: that is bound enough."""
 
 
 def _walk(records: memoryview) -> Iterator[Json]:

@@ -31,14 +31,14 @@ class Phase(StrEnum):
 
 
 class Drop(StrEnum):
-    """What is lost on the way. As in TCP, nothing that follows it on its connection arrives either."""
+    """The message that is lost on the way. As in TCP, nothing that follows it on its connection arrives either."""
 
     REQUEST = "request"
     REPLY = "reply"
 
 
 class Then(StrEnum):
-    """What happens to the broker after the action.
+    """The end of the broker that follows the action.
 
     A crash is a SIGKILL. A power failure also loses what was not synced to the device.
     """
@@ -49,7 +49,7 @@ class Then(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultSpec:
-    """What to do with which requests; a selector that is None matches everything.
+    """The action on requests, and the selectors of these requests; a selector that is None matches everything.
 
     Attributes:
         apis: the names of the APIs (`protocol.api.table`) whose requests may match.
@@ -90,6 +90,7 @@ class FaultSpec:
 
 SELECTORS = ("topic", "partition", "group", "transactional_id")
 ACTIONS = ("error", "delay", "drop", "disconnect", "observe", "then")
+TAKEN_AS_GIVEN = (*SELECTORS, "version", "client_id", "listener", "disconnect", "observe", "skip", "count")
 
 Given = Mapping[str, Any]
 """The values by name, of the right types; one that was not given is absent."""
@@ -125,22 +126,12 @@ def fault_spec(given: Given, listeners: Collection[str]) -> FaultSpec:
     return FaultSpec(
         apis=_apis(given, phase),
         any_api="api" not in given,
-        version=given.get("version"),
-        topic=given.get("topic"),
-        partition=given.get("partition"),
-        group=given.get("group"),
-        transactional_id=given.get("transactional_id"),
-        client_id=given.get("client_id"),
-        listener=given.get("listener"),
         error=error,
         delay_ms=given.get("delay", 0) * 1000,
         drop=drop,
-        disconnect=given.get("disconnect", False),
-        observe=given.get("observe", False),
         then=then,
         phase=phase,
-        skip=given.get("skip", 0),
-        count=given.get("count"),
+        **{name: given[name] for name in TAKEN_AS_GIVEN if name in given},
     )
 
 

@@ -1,1 +1,1 @@
-"""What the HTTP ports have in common: who may ask under which name, bodies, and limits on connections."""
+"""The common part of the HTTP ports: who may ask under which name, bodies, and limits on connections."""

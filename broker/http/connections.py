@@ -102,7 +102,7 @@ class HttpPort:
 
 def _least_needed(connections: dict[HttpConnection, None]) -> HttpConnection:
     """The oldest that waits for no answer, or the oldest."""
-    return next((one for one in connections if not one.answering), next(iter(connections)))
+    return next((connection for connection in connections if not connection.answering), next(iter(connections)))
 
 
 class HttpConnection(web.RequestHandler):
@@ -148,7 +148,7 @@ class HttpConnection(web.RequestHandler):
             self._port.turn_out(self, f"{MOST_WAITING} requests before an answer")
 
     def answered(self) -> None:
-        """The connection waits for its client's next request from now on."""
+        """Note that the connection waits for its client's next request from now on."""
         self.answering = False
         self._idle_since_ms = self._port.clock.monotonic_ms()
 
@@ -211,8 +211,8 @@ async def _before_sent(_request: web.Request, response: web.StreamResponse) -> N
 
 
 def _set_headers(response: web.StreamResponse) -> None:
-    """What every answer has: strangers choose what is in records, metrics and the journal's JSON, so no browser is to
-    guess HTML or a script in it, or to keep it for who comes next.
+    """Set the headers of every answer: strangers choose what is in records, metrics and the journal's JSON, so no
+    browser is to guess HTML or a script in it, or to keep it for who comes next.
     """
     response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,1 +1,1 @@
-"""What this node knows of its cluster, and how it belongs to it: the newest image, and everything that follows it."""
+"""The node as a member of its cluster: the newest image, and everything that follows it."""

@@ -68,7 +68,7 @@ class RegistrationError(Exception):
     """The controllers do not take this node; the message says why."""
 
 
-class State(Enum):
+class LifecycleState(Enum):
     """See the table above."""
 
     NEW = auto()
@@ -81,7 +81,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a node says of itself: one incarnation is one run of it."""
+    """The facts that a node registers: one incarnation is one run of it."""
 
     node_id: int
     cluster_id: str
@@ -121,7 +121,7 @@ class BrokerLifecycle:
         cordoned_directories: Callable[[], Sequence[UUID]] = tuple,
     ) -> None:
         self.epoch = -1
-        self.state = State.NEW
+        self.state = LifecycleState.NEW
         self._channel = channel
         self._clock = clock
         self._intervals = intervals
@@ -162,7 +162,7 @@ class BrokerLifecycle:
                 said = code
             await self._clock.sleep(RETRY_REGISTRATION_MS)
         self.epoch = answer.broker_epoch
-        self.state = State.FENCED
+        self.state = LifecycleState.FENCED
         self._answered_ms = self._clock.monotonic_ms()
         logger.info("registered", node=identity.node_id, broker_epoch=self.epoch)
         self._task = asyncio.get_running_loop().create_task(self._beat(), name="broker-heartbeats")
@@ -170,8 +170,8 @@ class BrokerLifecycle:
 
     async def unfence(self) -> None:
         """Return once the controller has unfenced the node."""
-        self.state = State.UNFENCING
-        await self._until(lambda: self.state is not State.UNFENCING)
+        self.state = LifecycleState.UNFENCING
+        await self._until(lambda: self.state is not LifecycleState.UNFENCING)
 
     # -- the end
 
@@ -180,9 +180,9 @@ class BrokerLifecycle:
 
         If no heartbeat is answered for a session, the controller has moved the leaders anyway.
         """
-        if self.state not in (State.RUNNING, State.UNFENCING):
+        if self.state not in (LifecycleState.RUNNING, LifecycleState.UNFENCING):
             return
-        self.state = State.LEAVING
+        self.state = LifecycleState.LEAVING
         begun_ms = self._clock.monotonic_ms()
 
         def is_over() -> bool:
@@ -196,7 +196,7 @@ class BrokerLifecycle:
 
     async def stop(self) -> None:
         """Send no more heartbeats."""
-        self.state = State.GONE
+        self.state = LifecycleState.GONE
         self._channel.close()
         self._wake()
         if self._task is not None:
@@ -222,7 +222,7 @@ class BrokerLifecycle:
             else:
                 self._answered(answer)
             self._changed.set()
-            if not self._is_gone and (said is self.state or self.state is State.RUNNING):
+            if not self._is_gone and (said is self.state or self.state is LifecycleState.RUNNING):
                 await self._pause()
 
     @property
@@ -233,16 +233,16 @@ class BrokerLifecycle:
     @property
     def is_fenced_again(self) -> bool:
         """Whether the controller has fenced the node after it was running."""
-        return self.state is State.UNFENCING and self._was_running
+        return self.state is LifecycleState.UNFENCING and self._was_running
 
     @property
     def _is_gone(self) -> bool:
-        return self.state is State.GONE
+        return self.state is LifecycleState.GONE
 
     async def _pause(self) -> None:
-        leaving = self.state is State.LEAVING
+        leaving = self.state is LifecycleState.LEAVING
         pause_ms = LEAVING_INTERVAL_MS if leaving else self._intervals.heartbeat_ms
-        if self.state is State.UNFENCING:
+        if self.state is LifecycleState.UNFENCING:
             pause_ms = min(pause_ms, LEAVING_INTERVAL_MS)
         self._sleeping = asyncio.ensure_future(self._clock.sleep(pause_ms))
         await asyncio.wait([self._sleeping])
@@ -257,14 +257,14 @@ class BrokerLifecycle:
             logger.warning("heartbeat refused", code=answer.error_code.name)
             return
         self._answered_ms = self._clock.monotonic_ms()
-        if self.state is State.UNFENCING and not answer.is_fenced:
+        if self.state is LifecycleState.UNFENCING and not answer.is_fenced:
             logger.info("unfenced", broker_epoch=self.epoch)
-            self.state, self._was_running = State.RUNNING, True
-        elif self.state is State.RUNNING and answer.is_fenced:
+            self.state, self._was_running = LifecycleState.RUNNING, True
+        elif self.state is LifecycleState.RUNNING and answer.is_fenced:
             logger.warning("fenced by the controller: its session had lapsed", broker_epoch=self.epoch)
-            self.state = State.UNFENCING
-        elif self.state is State.LEAVING and answer.should_shut_down:
-            self.state = State.GONE
+            self.state = LifecycleState.UNFENCING
+        elif self.state is LifecycleState.LEAVING and answer.should_shut_down:
+            self.state = LifecycleState.GONE
 
     def _heartbeat(self) -> Any:
         from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
@@ -273,8 +273,8 @@ class BrokerLifecycle:
             broker_id=self._identity.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._offset(),
-            want_fence=self.state is State.FENCED,
-            want_shut_down=self.state is State.LEAVING,
+            want_fence=self.state is LifecycleState.FENCED,
+            want_shut_down=self.state is LifecycleState.LEAVING,
             offline_log_dirs=tuple(self._offline_directories()),
             cordoned_log_dirs=tuple(self._cordoned_directories()),
         )
@@ -302,7 +302,7 @@ def _registration(identity: Identity) -> Any:
 
 
 def unserved(image: MetadataImage) -> list[str]:
-    """What the cluster has finalized that this release does not serve, a sentence each."""
+    """List the features that the cluster has finalized and this release does not serve, a sentence each."""
     complaints = []
     for name, level in sorted(image.features.items()):
         lowest, highest = SUPPORTED.get(name, (0, 0))

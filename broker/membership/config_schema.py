@@ -1,4 +1,4 @@
-"""What the controller asks about configurations, answered from their definitions (Kafka's `KafkaConfigSchema`)."""
+"""The controller's questions about configurations, answered from their definitions (Kafka's `KafkaConfigSchema`)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class ControllerQuorum:
         return address
 
     def elected(self, node_id: int, epoch: int, endpoint: tuple[str, int] | None) -> None:
-        """A controller has said who leads in an epoch; `endpoint` is None if it did not say where that is.
+        """Note who leads in an epoch, as a controller says; `endpoint` is None if it did not say where that is.
 
         An older epoch changes nothing, nor does the same epoch without a leader (-1).
         """
@@ -86,7 +86,7 @@ class ControllerQuorum:
             callback(new)
 
     def lost(self) -> None:
-        """The active controller does not answer, or says that it is not active any more."""
+        """Note that the active controller does not answer, or says that it is not active any more."""
         self.active = None
         self._known.clear()
 

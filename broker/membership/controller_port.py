@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class ClientPrincipal(Protocol):
-    """Who a client is (`broker.network.request.Principal`)."""
+    """The identity of a client (`broker.network.request.Principal`)."""
 
     @property
     def type(self) -> str: ...
@@ -28,7 +28,7 @@ class ClientPrincipal(Protocol):
     def token_authenticated(self) -> bool: ...
 
 
-class Sender(Protocol):
+class RequestSender(Protocol):
     """The connection that a request came on."""
 
     client_host: str
@@ -37,11 +37,11 @@ class Sender(Protocol):
     def principal(self) -> ClientPrincipal: ...
 
 
-class Asked(Protocol):
+class RawRequest(Protocol):
     """A client's request as it came: its header, and `body`, the bytes after it."""
 
     @property
-    def connection(self) -> Sender: ...
+    def connection(self) -> RequestSender: ...
     @property
     def api_key(self) -> int: ...
     @property
@@ -55,7 +55,7 @@ class Asked(Protocol):
 
 
 class Controller(Protocol):
-    """What decides on changes of the cluster's metadata.
+    """Decides on changes of the cluster's metadata.
 
     Attributes:
         is_elsewhere: the controller is in another process.
@@ -65,7 +65,7 @@ class Controller(Protocol):
 
     @property
     def around(self) -> Surroundings:
-        """What decisions in this process need besides the image."""
+        """Return the services that decisions in this process need besides the image."""
 
     async def submit(
         self,
@@ -78,7 +78,7 @@ class Controller(Protocol):
         Raises what the decision raises, and KafkaError if it cannot be made.
         """
 
-    def forward(self, asked: Asked, request: Entity | None = None) -> Awaitable[Any]:
+    def forward(self, asked: RawRequest, request: Entity | None = None) -> Awaitable[Any]:
         """Send a client's request on to a controller that is elsewhere, and return its response.
 
         `request` is what is asked in place of the client's. Raises KafkaError if no controller answers.
@@ -105,5 +105,5 @@ class OwnController:
         """See `Controller.submit`; the request itself is not needed."""
         return await self._local.submit(decide)
 
-    def forward(self, asked: Asked, request: Entity | None = None) -> Awaitable[Any]:
+    def forward(self, asked: RawRequest, request: Entity | None = None) -> Awaitable[Any]:
         raise AssertionError("this controller decides itself")

@@ -1,4 +1,4 @@
-"""What a node with the controller's role does for the other nodes of its cluster: it is their only controller.
+"""The work of a node with the controller's role for the other nodes of its cluster: it is their only controller.
 
 Brokers register and send heartbeats; those that fall silent are fenced. They read the metadata log as observers, and
 send requests for changes here, their own and, in envelopes, those of their clients. From time to time leaderships
@@ -19,7 +19,7 @@ from broker.config.broker_config import BrokerConfig
 from controller import broker_changes, heartbeats, move_leader, registration
 from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
-from controller.heartbeats import BrokerSessions, Fencing, Reply
+from controller.heartbeats import BrokerSessions, Fencing, HeartbeatReply
 from controller.local import LocalController
 from controller.quorum.metadata_batches import MetadataLogError
 from controller.quorum.metadata_log import MetadataLog
@@ -106,10 +106,10 @@ class ControllerService:
         logger.info("broker registered", broker=request.broker_id, epoch=epoch)
         return epoch
 
-    async def heartbeat(self, request: BrokerHeartbeatRequest) -> Reply:
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> HeartbeatReply:
         """Note a broker's sign of life, and do what it asks for. Raises KafkaError."""
 
-        def decide(image: MetadataImage) -> Decision[Reply]:
+        def decide(image: MetadataImage) -> Decision[HeartbeatReply]:
             return heartbeats.decide(image, request, self._schema, self.sessions, self._controller.next_offset)
 
         try:

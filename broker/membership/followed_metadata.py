@@ -24,7 +24,7 @@ from broker.membership.controller_channel import ControllerChannel, ControllerQu
 from broker.membership.controller_port import Controller
 from broker.membership.forwarding_controller import ForwardingController
 from broker.membership.metadata_cache import MetadataCache
-from broker.membership.metadata_copy import MetadataCopy, Observer
+from broker.membership.metadata_copy import MetadataCopy, ObserverIdentity
 from broker.membership.metadata_observer import MetadataObserver
 from broker.membership.publisher import Joining, MetadataPublisher
 from broker.peers.call import entity_call
@@ -97,7 +97,7 @@ class FollowedMetadata:
         self._copy = MetadataCopy(services, folder)
         self.quorum = ControllerQuorum(controllers(config))
         self.observer = MetadataObserver(
-            Observer(who.node_id, who.cluster_id, who.directories[0]),
+            ObserverIdentity(who.node_id, who.cluster_id, who.directories[0]),
             self.quorum,
             self._clients("metadata", self._fetch_timeout_ms),
             network.clock,

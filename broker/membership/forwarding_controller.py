@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from broker.membership.controller_channel import ControllerChannel
-from broker.membership.controller_port import Asked, ClientPrincipal
+from broker.membership.controller_port import ClientPrincipal, RawRequest
 from broker.peers.call import Call, PeerError, PeerVersionError, entity_call
 from controller.decision import Decision, Surroundings
 from metadata.image import MetadataImage
@@ -65,7 +65,7 @@ class ForwardingController:
         except PeerError as error:
             raise Timeout(str(error)) from error
 
-    async def forward(self, asked: Asked, request: Entity | None = None) -> Any:
+    async def forward(self, asked: RawRequest, request: Entity | None = None) -> Any:
         """See `Controller.forward`. Raises Timeout, UnsupportedVersion, and what the controller refuses it with."""
         from kio.schema.envelope.v0 import EnvelopeRequest
 
@@ -85,7 +85,7 @@ class ForwardingController:
             raise UnknownServerError(f"The controller's answer cannot be read: {error}") from error
 
 
-def _embedded(asked: Asked, request: Entity | None) -> Call[Any]:
+def _embedded(asked: RawRequest, request: Entity | None) -> Call[Any]:
     """The client's request in its own version, with the body that it came with, or with another request in it."""
     key, version = asked.api_key, asked.version
     cls = request_class(key, version)

@@ -38,7 +38,7 @@ class MetadataCache:
         return self.image.cluster.brokers.get(node_id)
 
     def topic_configs(self, name: str) -> Mapping[str, str]:
-        """What is set for a topic."""
+        """Return the configurations that are set for a topic."""
         return self.image.configs.of(ResourceType.TOPIC, name)
 
     def feature(self, name: str) -> int:
@@ -51,7 +51,7 @@ class MetadataCache:
         return {name: levels[name] for name in sorted(levels) if levels[name]}
 
     def broker_configs(self, node_id: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """What is set for one broker, and for the cluster."""
+        """Return the configurations that are set for one broker, and for the cluster."""
         configs = self.image.configs
         return configs.of(ResourceType.BROKER, str(node_id)), configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
 

@@ -1,4 +1,4 @@
-"""What an observer of the metadata log asks the controllers for, and what it keeps of their answers.
+"""An observer's requests for the metadata log, and its copy of the controllers' answers.
 
 It asks by Fetch and FetchSnapshot of `__cluster_metadata` (KIP-595). A leader also hands out records that the quorum
 has not committed: `FetchedLog` keeps them until the high watermark passes them; if another leader says that its log
@@ -50,8 +50,8 @@ when only the high watermark has moved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
-    """Who asks: node and cluster, and the folder of its copy."""
+class ObserverIdentity:
+    """The observer that asks: node and cluster, and the folder of its copy."""
 
     node_id: int
     cluster_id: str
@@ -59,7 +59,7 @@ class Observer:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class FetchPosition:
     """How far the observer has come: the offset to fetch next, the epoch before it, and what is committed."""
 
     offset: int
@@ -68,7 +68,9 @@ class Position:
     high_watermark: int
 
 
-def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int, most_bytes: int = MOST_BYTES) -> Call[Any]:
+def fetch(
+    who: ObserverIdentity, leader_epoch: int, at: FetchPosition, max_wait_ms: int, most_bytes: int = MOST_BYTES
+) -> Call[Any]:
     """The records from a position on, or where to go on instead."""
     from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
@@ -94,7 +96,7 @@ def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int, most
     return entity_call(request, lowest=LOWEST_FETCH)
 
 
-def fetch_snapshot(who: Observer, leader_epoch: int, snapshot: SnapshotId, position: int) -> Call[Any]:
+def fetch_snapshot(who: ObserverIdentity, leader_epoch: int, snapshot: SnapshotId, position: int) -> Call[Any]:
     """The bytes of a snapshot from a position on."""
     from kio.schema.fetch_snapshot.v1 import request as asked
 
@@ -171,7 +173,7 @@ class FetchedLog:
             at = end
 
     def truncate(self, epoch: int, end_offset: int) -> None:
-        """The leader's log has nothing of ours after `end_offset`, nor of an epoch after `epoch`.
+        """Drop what the leader's log does not have: all after `end_offset`, and of an epoch after `epoch`.
 
         Raises MetadataLogError if that takes back what was committed.
         """

@@ -27,9 +27,9 @@ from broker.membership.metadata_copy import (
     MOST_BYTES,
     Copied,
     FetchedLog,
+    FetchPosition,
     MetadataCopy,
-    Observer,
-    Position,
+    ObserverIdentity,
     fetch,
     fetch_snapshot,
 )
@@ -72,7 +72,7 @@ class MetadataObserver:
 
     def __init__(
         self,
-        who: Observer,
+        who: ObserverIdentity,
         quorum: ControllerQuorum,
         clients: PeerClients,
         clock: Clock,
@@ -204,7 +204,7 @@ class MetadataObserver:
         active = self._quorum.active
         where = self._quorum.next_to_ask() if active is None else active
         client = self._clients.of(where.host, where.port)
-        at = Position(self._log.end_offset, self._log.last_epoch, self._log_start, self.high_watermark)
+        at = FetchPosition(self._log.end_offset, self._log.last_epoch, self._log_start, self.high_watermark)
         try:
             answer = await client.send(fetch(self._who, self._quorum.epoch, at, max_wait_ms, most_bytes))
             partition = self._of_active(client, answer)
@@ -220,7 +220,7 @@ class MetadataObserver:
             await self._clock.sleep(self._retry_ms)
 
     def _of_active(self, client: PeerClient, answer: Any) -> Any | None:
-        """What an answer says of the log; None if it is not from the active controller."""
+        """Return the part of an answer about the log; None if it is not from the active controller."""
         if answer.error_code is ErrorCode.inconsistent_cluster_id:
             raise MetadataLogError(f"{client} is a controller of another cluster than {self._who.cluster_id}.")
         if answer.error_code is not ErrorCode.none or not answer.responses:

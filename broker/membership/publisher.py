@@ -64,7 +64,7 @@ class MetadataPublisher:
         self._followers = followers
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A follower that fails is logged, and the others are told all the same: the image has changed for good."""
+        """Tell all followers, even if one fails, which is logged: the image has changed for good."""
         for follower in self._followers:
             if follower.prepare is not None:
                 with _logged(follower):
@@ -151,7 +151,7 @@ class NodeMetadata(Protocol):
         """The controller's answer. Raises PeerError if there is none, KafkaError if it is refused as a whole."""
 
     def problems(self) -> list[str]:
-        """What an operator should know now, a sentence each."""
+        """List the problems that an operator should know now, a sentence each."""
 
     async def retry(self) -> None:
         """Try again what failed for want of room; for a periodic job."""

@@ -240,7 +240,7 @@ class StandaloneMetadata:
         self._registration = self.controller.refusal = None
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
-        """What this run begins with: bootstrap records, where there are none yet, and the registration."""
+        """Yield the first records of this run: bootstrap records, where there are none yet, and the registration."""
         schema = self.controller.around.schema
         begin: tuple[Callable[[MetadataImage], Decision[Any]], ...] = (
             self._beginning,
@@ -309,7 +309,7 @@ class StandaloneMetadata:
 
 
 class _Read:
-    """What was read: the image, and the topics that the log deletes.
+    """The result of reading: the image, and the topics that the log deletes.
 
     `in_transaction`: the log ends within a metadata transaction.
 

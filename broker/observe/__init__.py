@@ -1,1 +1,1 @@
-"""What can be observed of a node from outside: metrics, the HTTP port, the metrics that clients push."""
+"""A node as it is observed from outside: metrics, the HTTP port, the metrics that clients push."""

@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.config.resource_configs import effective_client_metrics_configs, parse_match
 from broker.membership.metadata_cache import MetadataCache
-from broker.observe.metrics import Family, Kind, Labels, Metrics
+from broker.observe.metrics import Family, Labels, MetricKind, Metrics
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.delta import MetadataDelta
 from protocol.errors import (
@@ -65,15 +65,15 @@ class Pushed(NamedTuple):
     """A number as it is kept; `name` is empty if it cannot have one."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: Labels
     value: float
     is_delta: bool
 
 
 def pushed(point: Point) -> Pushed:
-    """What is kept of a number; any thread."""
-    kind = Kind.COUNTER if point.is_sum else Kind.GAUGE
+    """Return the part of a number that is kept; any thread."""
+    kind = MetricKind.COUNTER if point.is_sum else MetricKind.GAUGE
     return Pushed(_name(point, kind), kind, _labels(point), point.value, point.is_delta)
 
 
@@ -85,13 +85,13 @@ class _Client:
 
 
 class PushedMetrics:
-    """What each client said last; the one of which nothing was heard longest first."""
+    """The last metrics of each client; first comes the client that has been silent longest."""
 
     def __init__(self, metrics: Metrics, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
         self._most_clients = metrics.most.clients
         self._clients: OrderedDict[UUID, _Client] = OrderedDict()
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, MetricKind] = {}
         self._series = 0
         self.left_out = 0
         metrics.families.append(self.families)
@@ -159,12 +159,12 @@ class PushedMetrics:
         return [Family(kinds[name.removesuffix("_total")], name, "Pushed by clients.", of) for name, of in rows.items()]
 
 
-def _name(point: Point, kind: Kind) -> str:
+def _name(point: Point, kind: MetricKind) -> str:
     """The metric's name for Prometheus; empty if it cannot have one."""
     if _NAME.fullmatch(point.name) is None:
         return ""
     name = PREFIX + point.name.removeprefix("org.apache.kafka.").replace(".", "_").lower()
-    return f"{name.removesuffix('_total')}_total" if kind is Kind.COUNTER else name
+    return f"{name.removesuffix('_total')}_total" if kind is MetricKind.COUNTER else name
 
 
 def _labels(point: Point) -> Labels:
@@ -243,7 +243,7 @@ class ClientTelemetry:
             self._instances.pop(instance_id, None)
 
     def subscription(self, ctx: Request, instance_id: UUID) -> Instance:
-        """What the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
+        """Return what the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
         instance = self._instance(ctx, instance_id)
         now = self._clock.monotonic_ms()
         if now - max(instance.last_get_ms, instance.last_push_ms) >= instance.interval_ms:

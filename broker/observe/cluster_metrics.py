@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from broker.membership.broker_lifecycle import State
+from broker.membership.broker_lifecycle import LifecycleState
 from broker.membership.followed_metadata import FollowedMetadata
 from broker.observe.metrics import Metrics, RecentRates
 from timing.clock import Clock
 
 _BROKER_STATES = {
-    State.NEW: 1,
-    State.FENCED: 2,
-    State.UNFENCING: 2,
-    State.RUNNING: 3,
-    State.LEAVING: 6,
-    State.GONE: 7,
+    LifecycleState.NEW: 1,
+    LifecycleState.FENCED: 2,
+    LifecycleState.UNFENCING: 2,
+    LifecycleState.RUNNING: 3,
+    LifecycleState.LEAVING: 6,
+    LifecycleState.GONE: 7,
 }
 """Kafka's `BrokerState`: starting, recovery, running, pending controlled shutdown, shutting down."""
 

@@ -17,7 +17,7 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values
+from broker.observe.metrics import Family, Histogram, MetricKind, Metrics, Reading, Values
 from broker.process import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME
 
@@ -198,7 +198,7 @@ class MetricsReader:
 
     def _family(self, reading: Reading, values: Values) -> Metric | None:
         """The family, or None if it cannot be made, so that the other metrics are still reported."""
-        new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
+        new = GaugeMetricFamily if reading.kind is MetricKind.GAUGE else CounterMetricFamily
         family = new(reading.name, reading.documentation, labels=reading.labels)
         if isinstance(values, int | float):
             family.add_metric((), values)
@@ -220,12 +220,12 @@ def _same(family: Metric) -> Metric:
     return family
 
 
-def _made(found: Family) -> Metric:
-    new = GaugeMetricFamily if found.kind is Kind.GAUGE else CounterMetricFamily
-    family = new(found.name, found.documentation)
-    for labels, value in found.rows:
-        family.add_sample(found.name, dict(labels), value)
-    return family
+def _made(family: Family) -> Metric:
+    new = GaugeMetricFamily if family.kind is MetricKind.GAUGE else CounterMetricFamily
+    metric = new(family.name, family.documentation)
+    for labels, value in family.rows:
+        metric.add_sample(family.name, dict(labels), value)
+    return metric
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histogram: Histogram) -> None:

@@ -48,15 +48,19 @@ def register_exporter_metrics(
     def each(name: str, documentation: str, read: Callable[[Led], int]) -> None:
         metrics.gauge(f"{GROUP}_{name}", documentation, PARTITION, lambda: led.rows(read, metrics.most.topics))
 
-    each("current_offset", "The offset after the last record that consumers can read.", lambda one: one.current_offset)
-    each("oldest_offset", "The first offset that can be read.", lambda one: one.oldest_offset)
-    each("replicas", "Replicas of the partition.", lambda one: one.replicas)
-    each("in_sync_replica", "In-sync replicas of the partition.", lambda one: one.in_sync_replica)
-    each("leader_is_preferred", "Whether the first replica leads.", lambda one: one.leader_is_preferred)
+    each(
+        "current_offset",
+        "The offset after the last record that consumers can read.",
+        lambda numbers: numbers.current_offset,
+    )
+    each("oldest_offset", "The first offset that can be read.", lambda numbers: numbers.oldest_offset)
+    each("replicas", "Replicas of the partition.", lambda numbers: numbers.replicas)
+    each("in_sync_replica", "In-sync replicas of the partition.", lambda numbers: numbers.in_sync_replica)
+    each("leader_is_preferred", "Whether the first replica leads.", lambda numbers: numbers.leader_is_preferred)
     each(
         "under_replicated_partition",
         "Whether in-sync replicas are lacking.",
-        lambda one: one.under_replicated_partition,
+        lambda numbers: numbers.under_replicated_partition,
     )
     metrics.gauge(
         "kafka_topic_partitions", "Partitions of the topic.", ("topic",), lambda: led.topics(metrics.most.topics)

@@ -14,11 +14,10 @@ from broker.observe.metrics import Labelled, Metrics, bounded
 from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupCounts
+from coordinator.group.classic.group import GroupState
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupCounts, GroupType
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.streams.group import StreamsGroup
@@ -162,25 +161,25 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, ends: EndsEls
         f"{EXPORTER}current_offset",
         "The group's committed offset in the partition.",
         PARTITION,
-        lambda: committed.of_partitions(lambda one: one.offset),
+        lambda: committed.of_partitions(lambda row: row.offset),
     )
     gauge(
         f"{EXPORTER}lag",
         "Records of the partition from the group's committed offset on.",
         PARTITION,
-        lambda: committed.of_partitions(lambda one: one.lag),
+        lambda: committed.of_partitions(lambda row: row.lag),
     )
     gauge(
         f"{EXPORTER}current_offset_sum",
         "The group's committed offsets in all partitions of the topic.",
         TOPIC,
-        lambda: committed.of_topics(lambda one: one.offset),
+        lambda: committed.of_topics(lambda row: row.offset),
     )
     gauge(
         f"{EXPORTER}lag_sum",
         "The group's lag in all partitions of the topic.",
         TOPIC,
-        lambda: committed.of_topics(lambda one: one.lag),
+        lambda: committed.of_topics(lambda row: row.lag),
     )
 
 
@@ -206,8 +205,10 @@ class EndsElsewhere:
             known = None if image is None else image.partitions.get(index)
             if known is not None and known.leader not in (self._node_id, NO_LEADER):
                 by_leader.setdefault(known.leader, []).append((topic, index))
-        told = await asyncio.gather(*(ask_offsets(self._reach, leader, of, LATEST) for leader, of in by_leader.items()))
-        self.found = {key: end for of in told for key, end in of.items() if isinstance(end, int)}
+        answers = await asyncio.gather(
+            *(ask_offsets(self._reach, leader, of, LATEST) for leader, of in by_leader.items())
+        )
+        self.found = {key: end for of in answers for key, end in of.items() if isinstance(end, int)}
 
 
 def _committed(shards: Shards) -> Iterator[tuple[str, list[GroupOffset]]]:
@@ -250,7 +251,7 @@ class GroupLags:
         """Ask the leaders of partitions elsewhere for their ends."""
         keys: set[PartitionKey] = set()
         for _, offsets in self._offsets():
-            keys |= {(one.topic, one.partition) for one in offsets}
+            keys |= {(row.topic, row.partition) for row in offsets}
             await asyncio.sleep(0)
         if self._ends is not None:
             await self._ends.ask(keys)
@@ -279,7 +280,7 @@ class GroupLags:
         """The partitions that have a value, to be read in any thread."""
         rows = self._rows
         return lambda: self._bounded(
-            ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None
+            ((row.group, row.topic, str(row.partition)), found) for row in rows if (found := value(row)) is not None
         )
 
     def _bounded(self, rows: Labelled) -> Labelled:
@@ -291,10 +292,10 @@ class GroupLags:
 
         def sums() -> Labelled:
             by_topic: Counter[tuple[str, str]] = Counter()
-            for one in rows:
-                found = value(one)
+            for row in rows:
+                found = value(row)
                 if found is not None:
-                    by_topic[one.group, one.topic] += found
+                    by_topic[row.group, row.topic] += found
             return self._bounded(by_topic.items())
 
         return sums

@@ -1,4 +1,4 @@
-"""What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
+"""The broker's counts, as plain ints: cheap to count while serving requests, and read only on demand.
 
 `broker/observe/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
 only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
@@ -29,7 +29,7 @@ Rows = Iterable[tuple[tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class SeriesLimits:
     """How many have their own series (`odradek.metrics.max.topics`, `odradek.metrics.max.clients`)."""
 
     topics: int = 1000
@@ -134,14 +134,14 @@ class RequestCounters:
         self.waited_remote_ms = Histogram(TIME_BOUNDS_MS)
 
     def done(self, version: int, total_ms: float) -> None:
-        """A request was answered `total_ms` after it was read."""
+        """Count a request that was answered `total_ms` after it was read."""
         self.by_version[version] += 1
         times = self.total_time_ms  # observed in line: for a heartbeat even a call matters
         times.counts[bisect_left(times.bounds, total_ms)] += 1
         times.sum += total_ms
 
     def waited(self, total_ms: float, remote_ms: float) -> None:
-        """A request that is `done` has spent so much of its time in waiting for something else."""
+        """Count the time that a request, which is `done`, has waited for something else."""
         self.waited_total_ms.observe(total_ms)
         self.waited_local_ms.observe(total_ms - remote_ms)
         self.waited_remote_ms.observe(remote_ms)
@@ -158,7 +158,7 @@ class RequestCounters:
         return [at_once + first, *others]
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
 
@@ -170,7 +170,7 @@ class Reading:
     `read` is called on the loop. It may instead return a function that gives the pairs, which is called in any thread.
     """
 
-    kind: Kind
+    kind: MetricKind
     name: str
     documentation: str
     labels: tuple[str, ...]
@@ -186,7 +186,7 @@ Labels = tuple[tuple[str, str], ...]
 class Family:
     """A metric as it is now, whose name and labels were not known before."""
 
-    kind: Kind
+    kind: MetricKind
     name: str
     documentation: str
     rows: Sequence[tuple[Labels, float]]
@@ -195,8 +195,8 @@ class Family:
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
-    def __init__(self, most: Most | None = None) -> None:
-        self.most = most or Most()
+    def __init__(self, most: SeriesLimits | None = None) -> None:
+        self.most = most or SeriesLimits()
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """Counts of deleted topics, so that the sums over all topics never fall."""
@@ -216,30 +216,30 @@ class Metrics:
     # -- while serving requests
 
     def produced(self, topic: str, messages: int, size: int) -> None:
-        """A batch of `messages` records in `size` bytes was appended to a partition."""
+        """Count a batch of `messages` records in `size` bytes that was appended to a partition."""
         counters = self.topics[topic]
         counters.total_produce_requests += 1
         counters.messages_in += messages
         counters.bytes_in += size
 
     def produce_failed(self, topic: str) -> None:
-        """An append failed with an error that Kafka does not expect there (`ReplicaManager.appendToLocalLog`)."""
+        """Count an append that failed in a way that Kafka does not expect (`ReplicaManager.appendToLocalLog`)."""
         counters = self.topics[topic]
         counters.total_produce_requests += 1
         counters.failed_produce_requests += 1
 
     def fetched(self, topic: str, size: int) -> None:
-        """A partition was read for a client, which gets `size` bytes."""
+        """Count a read of a partition for a client, which gets `size` bytes."""
         counters = self.topics[topic]
         counters.total_fetch_requests += 1
         counters.bytes_out += size
 
     def fetch_failed(self, topic: str) -> None:
-        """A read failed, after `fetched`, with an error that Kafka does not expect (`ReplicaManager.readFromLog`)."""
+        """Count a read that failed, after `fetched`, as Kafka does not expect it (`ReplicaManager.readFromLog`)."""
         self.topics[topic].failed_fetch_requests += 1
 
     def request_error(self, api: str, error: ErrorCode) -> None:
-        """An answer, or one entry of it, contains an error. `api` is its snake-case name."""
+        """Count an error in an answer, or in one entry of it. `api` is its snake-case name."""
         errors = self.requests[api].errors
         errors[error] = errors.get(error, 0) + 1
 
@@ -280,7 +280,7 @@ class Metrics:
         `read` returns a number or, with `labels`, pairs of a tuple of label values (in their order) and a number.
         Raises ValueError if the name is taken.
         """
-        self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))
+        self._register(Reading(MetricKind.GAUGE, name, documentation, tuple(labels), read))
 
     def counter(
         self,
@@ -291,13 +291,13 @@ class Metrics:
         *,
         permanent: bool = False,
     ) -> None:
-        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`.
+        """Register, like `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`.
 
         One that is `permanent` belongs to no part of a node that a restored snapshot replaces.
         """
         if not name.endswith("_total"):
             raise ValueError(f"the name of a counter must end in _total: {name}")
-        self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read, permanent))
+        self._register(Reading(MetricKind.COUNTER, name, documentation, tuple(labels), read, permanent))
 
     def forget_parts(self) -> None:
         """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""

@@ -206,7 +206,7 @@ def _of_each_log(metrics: Metrics, partitions: ReplicaManager, read: Callable[[U
 
 
 def _constants(metrics: Metrics) -> None:
-    """What Kafka has and this broker cannot have; dashboards draw it nonetheless."""
+    """Register metrics that Kafka has and this broker cannot have; dashboards draw them nonetheless."""
     for kind in ("request", "response"):
         name = f"kafka_network_requestchannel_{kind}queuesize"
         metrics.gauge(name, "Always 0: the event loop has no queue between threads.", (), lambda: 0)

@@ -60,7 +60,7 @@ class GcTime:
         )
 
     def collection(self, phase: str, info: dict[str, int]) -> None:
-        """The interpreter begins a collection (`start`), or has ended it."""
+        """Note that the interpreter begins a collection (`start`), or has ended it."""
         if phase == "start":
             self._since_s = self._now_s()
         else:
@@ -99,7 +99,7 @@ def register_process(
 
 
 def register_state(metrics: Metrics, not_ready: Callable[[], str | None]) -> None:
-    """The state of a broker that has its own metadata; `not_ready` says why it does not serve."""
+    """Register the state of a broker that has its own metadata; `not_ready` says why it does not serve."""
 
     def state() -> int:
         reason = not_ready()

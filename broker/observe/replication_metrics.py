@@ -24,7 +24,7 @@ def register_replication(metrics: Metrics, replicas: ReplicaManager) -> None:
 
 
 class _Alone:
-    """What `LeaderState` says, of a partition with one replica."""
+    """The answers of `LeaderState` for a partition with one replica."""
 
     followers = ()
     is_under_replicated = False

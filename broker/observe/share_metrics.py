@@ -31,13 +31,13 @@ def register_share_metrics(
         f"{SHARE_GROUP}start_offset",
         "The share group's start offset in the partition: all records before it are done.",
         PARTITION,
-        lambda: lags.of_partitions(lambda one: one.offset),
+        lambda: lags.of_partitions(lambda row: row.offset),
     )
     metrics.gauge(
         f"{SHARE_GROUP}lag",
         "Records of the partition from the share group's start offset on that are not done.",
         PARTITION,
-        lambda: lags.of_partitions(lambda one: one.lag),
+        lambda: lags.of_partitions(lambda row: row.lag),
     )
 
 

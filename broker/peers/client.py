@@ -78,7 +78,7 @@ class PeerSettings:
 
 @dataclass(frozen=True, slots=True)
 class PeerNetwork:
-    """What all clients of a node share: time, randomness, and the way to open a connection and to be let in."""
+    """The common part of all clients of a node: time, randomness, and the way to open a connection and to be let in."""
 
     clock: Clock
     random: random.Random
@@ -233,7 +233,7 @@ class PeerClient:
             self._failed()
 
     def _failed(self) -> None:
-        """The next attempt has to wait."""
+        """Have the next attempt wait."""
         settings = self._settings
         backoff = min(settings.reconnect_backoff_ms * 2.0**self._failures, settings.reconnect_backoff_max_ms)
         jitter = 1 + self._network.random.uniform(-JITTER, JITTER)

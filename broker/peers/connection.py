@@ -83,7 +83,7 @@ class PeerConnection(asyncio.Protocol):
             self._fail_all(error)
 
     def retire(self) -> None:
-        """Another connection has taken its place: end it once all that is in flight is answered."""
+        """End once all that is in flight is answered: another connection has taken its place."""
         self._retired = True
         if not self._in_flight:
             self.close(PeerDisconnectedError(f"the connection to {self.address} was replaced"))

@@ -26,7 +26,7 @@ class Cuts:
 
     @property
     def addresses(self) -> frozenset[Address]:
-        """What is cut."""
+        """Return the addresses that are cut off."""
         return self._cut
 
     async def connect(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> tuple[Any, Any]:

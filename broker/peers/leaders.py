@@ -100,12 +100,14 @@ async def ask_offsets(
         answer = await ask(reach, leader, request, lowest=FIRST_WITH_EPOCHS)
     except NoAnswerError as error:
         return dict.fromkeys(keys, Unknown(str(error), passes=True))
-    told: dict[PartitionKey, int | Unknown] = {
-        (topic.name, one.partition_index): one.offset if one.error_code is ErrorCode.none else _refused(leader, one)
+    offsets: dict[PartitionKey, int | Unknown] = {
+        (topic.name, partition.partition_index): partition.offset
+        if partition.error_code is ErrorCode.none
+        else _refused(leader, partition)
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
-    return {key: told.get(key, Unknown(f"broker {leader} left it out of its answer", passes=True)) for key in keys}
+    return {key: offsets.get(key, Unknown(f"broker {leader} left it out of its answer", passes=True)) for key in keys}
 
 
 def _refused(leader: int, one: object) -> Unknown:
@@ -113,7 +115,7 @@ def _refused(leader: int, one: object) -> Unknown:
     return Unknown(f"broker {leader} answers {code.name.upper()}", code in SOON)
 
 
-class Bounds(NamedTuple):
+class LogBounds(NamedTuple):
     """The first offset, the last stable offset, and the high watermark."""
 
     start: int
@@ -121,7 +123,9 @@ class Bounds(NamedTuple):
     end: int
 
 
-async def ask_bounds(reach: Reach, leader: int, keys: Collection[PartitionKey]) -> dict[PartitionKey, Bounds | Unknown]:
+async def ask_bounds(
+    reach: Reach, leader: int, keys: Collection[PartitionKey]
+) -> dict[PartitionKey, LogBounds | Unknown]:
     """The bounds of partitions, as their leader answers.
 
     They only grow, and a connection's requests are answered in their order: so they fit each other.
@@ -134,12 +138,12 @@ async def ask_bounds(reach: Reach, leader: int, keys: Collection[PartitionKey]) 
     return {key: _bounds(starts[key], stables[key], ends[key]) for key in keys}
 
 
-def _bounds(start: int | Unknown, stable: int | Unknown, end: int | Unknown) -> Bounds | Unknown:
+def _bounds(start: int | Unknown, stable: int | Unknown, end: int | Unknown) -> LogBounds | Unknown:
     for one in (start, stable, end):
         if isinstance(one, Unknown):
             return one
     assert isinstance(start, int) and isinstance(stable, int) and isinstance(end, int)
-    return Bounds(start, stable, end)
+    return LogBounds(start, stable, end)
 
 
 async def ask_open_producers(
@@ -154,14 +158,14 @@ async def ask_open_producers(
     except NoAnswerError:
         return {}
     return {
-        (topic.name, one.partition_index): {
+        (topic.name, partition.partition_index): {
             first: producer_id
             for first, producer_id in sorted(
-                (producer.current_txn_start_offset, producer.producer_id) for producer in one.active_producers
+                (producer.current_txn_start_offset, producer.producer_id) for producer in partition.active_producers
             )
             if first >= 0
         }
         for topic in answer.topics
-        for one in topic.partitions
-        if one.error_code is ErrorCode.none
+        for partition in topic.partitions
+        if partition.error_code is ErrorCode.none
     }

@@ -31,14 +31,14 @@ QUOTA_TYPES = {
 }
 
 
-class Client(NamedTuple):
+class QuotaClient(NamedTuple):
     """A client by its user and its id, which is empty if there is none; or all of a user, or all with an id."""
 
     user: str
     client_id: str
 
 
-class Limits:
+class QuotaLimits:
     """The quotas of one type, by whom they apply to."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Limits:
         else:
             self._by_entity[entity] = limit
 
-    def of(self, user: str, client_id: str) -> tuple[Client, float] | None:
+    def of(self, user: str, client_id: str) -> tuple[QuotaClient, float] | None:
         """The limit, and the clients whose use is counted together: the first of Kafka's eight levels that is set.
 
         A client without an id only has the quotas of its user.
@@ -68,19 +68,19 @@ class Limits:
         if client_id:
             for entity in (both, (user, DEFAULT)):
                 if entity in limits:
-                    return Client(user, client_id), limits[entity]
+                    return QuotaClient(user, client_id), limits[entity]
         if user_alone in limits:
-            return Client(user, ""), limits[user_alone]
+            return QuotaClient(user, ""), limits[user_alone]
         if client_id:
             for entity in ((DEFAULT, client_id), (DEFAULT, DEFAULT)):
                 if entity in limits:
-                    return Client(user, client_id), limits[entity]
+                    return QuotaClient(user, client_id), limits[entity]
         if (DEFAULT, None) in limits:
-            return Client(user, ""), limits[DEFAULT, None]
+            return QuotaClient(user, ""), limits[DEFAULT, None]
         if client_id:
             for level in ((None, client_id), (None, DEFAULT)):
                 if level in limits:
-                    return Client("", client_id), limits[level]
+                    return QuotaClient("", client_id), limits[level]
         return None
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from broker.config.structured import windows_of
-from broker.quotas.limits import QUOTA_TYPES, Client, Limits, QuotaType, Sensors
+from broker.quotas.limits import QUOTA_TYPES, QuotaClient, QuotaLimits, QuotaType, Sensors
 from controller.quotas import IP
 from metadata.settings import QuotaKey
 from protocol.api.table import API_BY_NAME
@@ -69,21 +69,21 @@ class QuotaManager(Generic[U]):
     """
 
     def __init__(self, used: Callable[[], U]) -> None:
-        self.limits = Limits()
-        self._sensors: Sensors[Client, Use[U]] = Sensors(lambda: Use(used(), Average()))
+        self.limits = QuotaLimits()
+        self._sensors: Sensors[QuotaClient, Use[U]] = Sensors(lambda: Use(used(), Average()))
 
-    def of(self, client: Client, now_ms: int) -> tuple[U, float] | None:
-        """What a client has used, and its limit; None if it has no limit."""
+    def of(self, client: QuotaClient, now_ms: int) -> tuple[U, float] | None:
+        """Return a client's use and its limit; None if it has no limit."""
         found = self.limits.of(*client)
         return None if found is None else (self._sensors.use(found[0], now_ms).used, found[1])
 
-    def throttled(self, client: Client, throttle_ms: int, now_ms: int) -> None:
+    def throttled(self, client: QuotaClient, throttle_ms: int, now_ms: int) -> None:
         """Note that the client has to wait."""
         found = self.limits.of(*client)
         if found is not None:
             self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
 
-    def throttle_times(self, now_ms: int) -> Iterator[tuple[Client, float]]:
+    def throttle_times(self, now_ms: int) -> Iterator[tuple[QuotaClient, float]]:
         """How long clients had to wait recently, on average."""
         return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))
 
@@ -203,17 +203,17 @@ class Throttling:
     def throttle_times(self, quota_type: QuotaType) -> Iterator[tuple[tuple[str, ...], float]]:
         return self.managers[quota_type].throttle_times(int(self._monotonic_ms()))
 
-    def _request_ms(self, ctx: Request, client: Client, now_ms: int) -> int:
+    def _request_ms(self, ctx: Request, client: QuotaClient, now_ms: int) -> int:
         limited = self._count_time(ctx, client, now_ms)
         return 0 if limited is None else min(limited[0].throttle_ms(limited[1], now_ms), self._windows.size_ms)
 
-    def _count_time(self, ctx: Request, client: Client, now_ms: int) -> tuple[Rate, float] | None:
+    def _count_time(self, ctx: Request, client: QuotaClient, now_ms: int) -> tuple[Rate, float] | None:
         limited = self._request.of(client, now_ms)
         if limited is not None:
             limited[0].record(ctx.connection.spent_ms() * PERCENT_PER_MS, now_ms)
         return limited
 
-    def _hold(self, ctx: Request, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]) -> int:
+    def _hold(self, ctx: Request, client: QuotaClient, request_ms: int, own_ms: int, manager: QuotaManager[Any]) -> int:
         """Hold the client back for the longer of the two times, and return it; `own_ms` is for `manager`'s quota."""
         throttle_ms = max(request_ms, own_ms)
         if throttle_ms:
@@ -224,8 +224,8 @@ class Throttling:
         return throttle_ms
 
 
-def _client(ctx: Request) -> Client:
-    return Client(ctx.connection.principal.name, ctx.client_id or "")
+def _client(ctx: Request) -> QuotaClient:
+    return QuotaClient(ctx.connection.principal.name, ctx.client_id or "")
 
 
 def _over(limited: tuple[Rate, float] | None, size: int, now_ms: int) -> int:

@@ -45,7 +45,7 @@ Refusals = Mapping["PartitionKey", KafkaError]
 
 
 class ProduceMetrics(Protocol):
-    """What is counted of appends; see `broker.observe.metrics.Metrics`."""
+    """Counts appends; see `broker.observe.metrics.Metrics`."""
 
     def produced(self, topic: str, messages: int, size: int) -> None: ...
     def produce_failed(self, topic: str) -> None: ...
@@ -227,4 +227,4 @@ def put_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = int(error.code)
     if isinstance(error, RecordError):
         answer.error_message = error.message if error.on_wire else None
-        answer.record_errors = tuple(BatchIndexAndErrorMessage(*one) for one in error.record_errors)
+        answer.record_errors = tuple(BatchIndexAndErrorMessage(*each) for each in error.record_errors)

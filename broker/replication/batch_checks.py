@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 
 from broker.replication.partition import Partition
-from protocol.errors import KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
+from protocol.errors import InvalidRequest, KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
 from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
@@ -49,8 +49,8 @@ def malformed(version: int, records: memoryview | None) -> KafkaError | None:
     return None
 
 
-def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
-    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
+def distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions, by topics that are named once. Raises InvalidRequest for a partition named twice."""
     topics = request.topics
     if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
         return topics
@@ -58,8 +58,9 @@ def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list
     for key, partitions in topics:
         known = merged.setdefault(key, {}) if partitions else {}
         for index, records in partitions:
-            if index not in known or malformed(version, known[index]) or not malformed(version, records):
-                known[index] = records
+            if index in known:
+                raise InvalidRequest(f"Partition {index} of topic {key} is named twice.")
+            known[index] = records
     return [(key, list(partitions.items())) for key, partitions in merged.items()]
 
 

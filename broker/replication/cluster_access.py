@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Peer(Protocol):
+class BrokerConnection(Protocol):
     """A connection to another broker (`broker.peers.client.PeerClient`)."""
 
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
@@ -57,7 +57,7 @@ class ReplicationSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What a node is given to follow and to lead.
+    """The services that a node needs to follow and to lead.
 
     `broker_epoch` gives that of this run; `ask_controller` sends an AlterPartition request to the active controller;
     `connect` makes a connection to the broker of that id, or None if its address is not known; `settings` gives the
@@ -66,7 +66,7 @@ class ClusterAccess:
 
     broker_epoch: Callable[[], int]
     ask_controller: AskController
-    connect: Callable[[int], Peer | None]
+    connect: Callable[[int], BrokerConnection | None]
     settings: Callable[[], ReplicationSettings]
 
 

@@ -76,7 +76,7 @@ class DirectoryAssignments:
         self._seen = 0, 0
         self._full = FullFolders(replicas.logs)
         self._waits: dict[Replica, tuple[tuple[int, ...], int]] = {}
-        self._told: set[Replica] = set()
+        self._reported: set[Replica] = set()
 
     def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         """Note which topics to look at: replicas may be new here, or the metadata may have directories from now on."""
@@ -98,7 +98,7 @@ class DirectoryAssignments:
             return
         wanted = self._differences(self._replicas if self._all else self._of_changed_topics())
         self._all = False
-        self._told.intersection_update(wanted)
+        self._reported.intersection_update(wanted)
         self._changed = {topic_id for topic_id, _ in (*wanted, *self._waits)}
         if not wanted:
             return
@@ -113,9 +113,9 @@ class DirectoryAssignments:
             if answer.error_code is not ErrorCode.none:
                 logger.warning("directories of replicas not assigned", error=answer.error_code.name)
                 return
-            self._note_told(some)
+            self._note_reported(some)
 
-    def _note_told(self, some: dict[Replica, UUID]) -> None:
+    def _note_reported(self, some: dict[Replica, UUID]) -> None:
         """Note what has no leader though it can be used here: it is told once more.
 
         Kafka's controller does not elect a replica before its directory of before the request was online.
@@ -124,10 +124,10 @@ class DirectoryAssignments:
         for (topic_id, index), directory in some.items():
             topic = topics.by_id(topic_id)
             state = None if topic is None else topic.partitions.get(index)
-            if (topic_id, index) in self._told:
-                self._told.discard((topic_id, index))
+            if (topic_id, index) in self._reported:
+                self._reported.discard((topic_id, index))
             elif directory != LOST and state is not None and not state.has_leader:
-                self._told.add((topic_id, index))
+                self._reported.add((topic_id, index))
 
     def _say_lost(self, wanted: dict[Replica, UUID]) -> None:
         lost = [replica for replica, directory in wanted.items() if directory == LOST]
@@ -167,7 +167,7 @@ class DirectoryAssignments:
             if state.directory_of(self._node_id) != directory:
                 if directory != LOST or self._is_our_turn(state, replica, former):
                     found[replica] = directory
-            elif replica in self._told and not state.has_leader:
+            elif replica in self._reported and not state.has_leader:
                 found[replica] = directory
         return found
 

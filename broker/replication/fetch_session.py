@@ -5,20 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from protocol.errors import UnknownServerError
 from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse
 from protocol.produce_fetch.parts import TopicKey
-from protocol.uuids import ZERO
 
 INVALID_SESSION_ID = 0
-SHARDS = 8
-IDS_PER_SHARD = (2**31 - 1) // SHARDS
-"""Kafka's cache has a shard for each range of ids, and fails on ids that belong to none."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
@@ -86,9 +80,8 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH + 1
 
     def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
-        """Add some partitions, then drop others. Raises UnknownServerError at the zero id, after what is before it."""
+        """Add some partitions, then drop others."""
         for target in wanted:
-            _require_name(target)
             known = self.targets.get(target.key)
             if known is None:
                 self.targets[target.key] = target
@@ -99,8 +92,6 @@ class FetchSession:
                 known.last_fetched_epoch = target.last_fetched_epoch
                 known.log_start_offset = target.log_start_offset
         for key in forgotten:
-            if key[0] == ZERO and self.targets:
-                raise UnknownServerError
             self.targets.pop(key, None)
 
     def served(self, target: Target) -> None:
@@ -110,7 +101,7 @@ class FetchSession:
 
 
 class FetchContext(Protocol):
-    """What one Fetch request asks for, and how its answer relates to a session."""
+    """The partitions that one Fetch request asks for, and how its answer relates to a session."""
 
     @property
     def targets(self) -> Sequence[Target]: ...
@@ -144,10 +135,6 @@ class Sessionless:
     targets: Sequence[Target]
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
-        """Raises UnknownServerError where Kafka fails: if anything follows a partition of the zero id."""
-        unknown = takewhile(_is_unknown, reversed(results))  # they are the last
-        if any(_is_nameless(target) for target, _ in islice(unknown, 1, None)):
-            raise UnknownServerError
         return ErrorCode.none, INVALID_SESSION_ID, results
 
     preview = respond
@@ -198,21 +185,6 @@ class Incremental:
         return ErrorCode.none, self.session.id, changed
 
 
-def _is_unknown(found: tuple[Target, FetchPartitionResponse]) -> bool:
-    target, result = found
-    return target.topic is None or result.error_code == ErrorCode.unknown_topic_or_partition
-
-
-def _is_nameless(target: Target) -> bool:
-    return target.topic is None and target.key[0] == ZERO
-
-
-def _require_name(target: Target) -> None:
-    """Raises UnknownServerError for the zero id, for which Kafka looks up a session's partitions by their names."""
-    if _is_nameless(target):
-        raise UnknownServerError
-
-
 class FetchSessionCache:
     """The sessions of a node, at most `max_sessions` (max.incremental.fetch.session.cache.slots).
 
@@ -249,18 +221,11 @@ class FetchSessionCache:
     def context(
         self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool
     ) -> FetchContext:
-        """The context of a Fetch request (Kafka's `FetchManager.newContext`).
-
-        Raises UnknownServerError where Kafka fails: for ids out of its range, and the zero topic id within a session.
-        """
-        if not -IDS_PER_SHARD < session_id < SHARDS * IDS_PER_SHARD:
-            raise UnknownServerError
+        """The context of a Fetch request (Kafka's `FetchManager.newContext`)."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             if epoch == FINAL_EPOCH:
                 return Sessionless(wanted)
-            for target in wanted:
-                _require_name(target)
             return FullFetch(self, wanted, uses_topic_ids)
         session = self._sessions.get(session_id)
         if session is None:
@@ -290,9 +255,9 @@ class FetchSessionCache:
         while len(self._sessions) >= self._max or self.partitions + len(targets) > MOST_IN_ALL:
             if not self._evict(len(targets), now):
                 return INVALID_SESSION_ID
-        session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
+        session_id = self._ids.randrange(1, 2**31)
         while session_id in self._sessions:
-            session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
+            session_id = self._ids.randrange(1, 2**31)
         self._sessions[session_id] = FetchSession(session_id, targets, uses_topic_ids, now, now)
         return session_id
 

@@ -96,7 +96,7 @@ class FolderChecks:
                 shortages.over(shortage)
 
     def problems(self) -> list[str]:
-        """What an operator should know now, a sentence each."""
+        """List the problems that an operator should know now, a sentence each."""
         failed = [f"log directory {path} is offline" for path in sorted(self._logs.failed_folders)]
         return failed + [str(shortage) for shortage in self._services.shortages.all()]
 

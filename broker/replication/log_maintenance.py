@@ -46,7 +46,7 @@ def delete_records(partition: Partition, offset: int) -> int:
     return offset
 
 
-class Deletion(NamedTuple):
+class RecordDeletion(NamedTuple):
     """The records below `offset` are deleted on this leader, and are to be deleted on the followers that are alive."""
 
     partition: Partition
@@ -58,7 +58,7 @@ class Deletion(NamedTuple):
         return self.partition.role is Role.LEADER and self.partition.low_watermark >= self.offset
 
     @property
-    def is_settled(self) -> bool:
+    def is_decided(self) -> bool:
         return self.is_done or self.partition.role is not Role.LEADER
 
 
@@ -67,13 +67,13 @@ class DelayedDelete(DelayedOperation):
 
     __slots__ = ("_deletions", "_ready")
 
-    def __init__(self, deletions: Sequence[Deletion], ready: Future[None]) -> None:
+    def __init__(self, deletions: Sequence[RecordDeletion], ready: Future[None]) -> None:
         super().__init__()
         self._deletions = deletions
         self._ready = ready
 
     def try_complete(self) -> bool:
-        return all(deletion.is_settled for deletion in self._deletions) and self.force_complete()
+        return all(deletion.is_decided for deletion in self._deletions) and self.force_complete()
 
     def on_complete(self) -> None:
         if not self._ready.done():

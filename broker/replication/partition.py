@@ -67,7 +67,7 @@ def do_nothing() -> None:
 
 
 class Role(Enum):
-    """What this node is to a partition; see the table above."""
+    """The role of this node for a partition; see the table above."""
 
     LEADER = auto()
     FOLLOWER = auto()
@@ -233,7 +233,7 @@ class Partition:
         self.gated = self.flush_gated
 
     def follow(self, state: PartitionRegistration) -> None:
-        """Another node, or none, leads the partition in the image's leader epoch from now on."""
+        """Follow another node, or none, which leads the partition in the image's leader epoch from now on."""
         is_new_epoch = self._take_epoch(state)
         if self.role is LEADER:
             self._leave(Role.FOLLOWER, NotLeaderOrFollower())
@@ -247,7 +247,7 @@ class Partition:
         return is_new
 
     def deleted(self) -> None:
-        """The partition is deleted: its listeners get UnknownTopicOrPartition."""
+        """End, as the partition is deleted: its listeners get UnknownTopicOrPartition."""
         self.is_deleted = True
         self._leave(Role.OFFLINE, UnknownTopicOrPartition())
 
@@ -377,7 +377,7 @@ class Partition:
     def plan_read(
         self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool, at_once: int
     ) -> ReadPlan:
-        """What a Fetch at `start_offset` may read up to `end_offset`, the high watermark or last stable offset.
+        """Plan the read of a Fetch at `start_offset` up to `end_offset`, the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """

@@ -16,7 +16,6 @@ from protocol.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
-    UnknownServerError,
 )
 from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOffset
 
@@ -36,7 +35,7 @@ Reading = Generator["ReadPlan", "Records", None]
 
 
 class Reader(NamedTuple):
-    """Who reads: a consumer, or the follower with that broker id and epoch.
+    """The reader: a consumer, or the follower with that broker id and epoch.
 
     `only_leader`: a consumer that does not read from followers (KIP-392). `place` is that of one that does, and is to
     be sent to a follower near it.
@@ -109,7 +108,7 @@ class RecordsRead(ABC):
         """The partition to read; called anew if it is deleted meanwhile. Raises KafkaError if there is none."""
 
     @abstractmethod
-    def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
+    def refuse(self, fetch: PartitionFetch, error: KafkaError) -> None:
         """Answer a partition that was found with an error."""
 
     @property
@@ -205,12 +204,9 @@ class RecordsRead(ABC):
             fetch.offset, fetch.idle_at = end_offset, bounds
             fetch.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
             return None
-        max_bytes = min(target.max_bytes, self._left)
+        max_bytes = max(min(target.max_bytes, self._left), 0)
         at_once = READ_AT_ONCE - self._read_bytes
-        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
-        if max_bytes < 0 and plan.segment is not None:
-            raise UnknownServerError  # as Kafka's segments do, where there is something to read
-        return plan
+        return partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
 
     def _is_elsewhere(self, fetch: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""
@@ -239,20 +235,20 @@ class RecordsRead(ABC):
         if partition.log_start_offset <= target.fetch_offset <= partition.log_end_offset:  # else it is told so
             replicas.fetched(replica_id, target.fetch_offset, target.log_start_offset, replica_epoch)
 
-    def _take(self, one: PartitionFetch, plan: ReadPlan, data: Records) -> None:
+    def _take(self, fetch: PartitionFetch, plan: ReadPlan, data: Records) -> None:
         """Put what was read into the partition's result."""
-        result = one.result
+        result = fetch.result
         if plan.first_entry_incomplete:
             data = b""
             if plan.max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        one.start = plan.upper if plan.segment is None else plan.start
-        one.offset = one.start.offset
+        fetch.start = plan.upper if plan.segment is None else plan.start
+        fetch.offset = fetch.start.offset
         if self._committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(found.producer_id, found.first_offset)
-                for found in one.partition.aborted_transactions(plan, len(data))
+                for found in fetch.partition.aborted_transactions(plan, len(data))
             ]
         self._left -= len(data)
         self._read_bytes += len(data)

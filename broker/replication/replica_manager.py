@@ -282,7 +282,7 @@ class ReplicaManager:
         self.fetch_purgatory.complete_all()
 
     def _advanced(self, partition: Partition) -> None:
-        """Records became visible, or never will: requests that wait for them may now be answered."""
+        """Note that records became visible, or never will: requests that wait for them may now be answered."""
         key = partition.key
         for purgatory in self._purgatories:
             if key in purgatory.watchers:  # checked first, as it is rarely true and every append comes here

@@ -1,4 +1,4 @@
-"""What waits at a partition: acknowledgements until they are true, and Fetches until there is enough to read."""
+"""Waits at a partition: acknowledgements until they are true, and Fetches until there is enough to read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NOWHERE = LogOffsetMetadata(-1)
 
 @dataclass(slots=True)
 class PartitionFetch:
-    """What a Fetch reads of one partition.
+    """The read of a Fetch from one partition.
 
     Attributes:
         offset: where the read starts.
@@ -164,7 +164,7 @@ class Unacknowledged(NamedTuple):
         return end >= self.offset and partition.led_since == self.led_since
 
     @property
-    def is_settled(self) -> bool:
+    def is_decided(self) -> bool:
         partition = self.partition
         return self.is_reached or partition.role is not Role.LEADER or partition.led_since != self.led_since
 
@@ -183,7 +183,7 @@ class DelayedProduce(DelayedOperation):
         self._future = future
 
     def try_complete(self) -> bool:
-        return all(append.is_settled for append in self._waiting) and self.force_complete()
+        return all(append.is_decided for append in self._waiting) and self.force_complete()
 
     def on_complete(self) -> None:
         for append in self._waiting:

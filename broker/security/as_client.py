@@ -38,7 +38,7 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who this node is to others, by which mechanism."""
+    """The account of this node at others, and the mechanism."""
 
     mechanism: str
     name: str
@@ -160,7 +160,7 @@ async def _log_in(
 
 
 def account_of(settings: ListenerSettings, mechanism: str) -> Account:
-    """Who this node is, by its JAAS line. Raises PeerAuthenticationError."""
+    """Return the account of this node from its JAAS line. Raises PeerAuthenticationError."""
     line = settings.text("sasl.jaas.config", mechanism)
     options = parse_jaas(line).options if line else {}
     if "username" not in options or "password" not in options:

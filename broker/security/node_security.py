@@ -135,7 +135,7 @@ def prepare(config: BrokerConfig, listener: Listener, sources: Sources, counted:
             raise SecurityError(f"{settings.key('ssl.keystore.location')} is not set")
         tls, certificate = server_context(settings, key), key.certificate
         name = "ssl.principal.mapping.rules"
-        rules = parse_rules(settings.found(name), settings.text(name) or "DEFAULT")
+        rules = parse_rules(settings.name_of(name), settings.text(name) or "DEFAULT")
     return Prepared(tls, certificate, rules, _sasl(settings, listener, sources, counted), stamps)
 
 
@@ -271,7 +271,7 @@ class NodeSecurity:
                 self._note_expiry([security])
 
     async def _checked(self, config: BrokerConfig, security: ListenerSecurity) -> Prepared:
-        """What a listener would use under `config`. Raises SecurityError if that cannot replace what it uses now."""
+        """Return what a listener would use under `config`. Raises SecurityError if it cannot replace the old one."""
         problems = security_problems(config, [security.listener])
         if problems:
             raise SecurityError("; ".join(problems))

@@ -1,4 +1,4 @@
-"""What one client may do, as the authorizer has decided; kept for its connection until the ACLs change.
+"""The permissions of one client, as the authorizer has decided; kept for its connection until the ACLs change.
 
 Answers tell it as bit fields (KIP-430).
 """

@@ -1,4 +1,4 @@
-"""What listeners are made secure with: the credentials of users, and what else logins are checked against."""
+"""The sources that secure listeners need: the credentials of users, and what else logins are checked against."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SecurityError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What the server knows of a user or of a delegation token, whose owner then is the principal."""
+    """The server's knowledge of a user or of a delegation token, whose owner then is the principal."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -42,7 +42,7 @@ def user_credential(record: UserScramCredentialRecord) -> ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the mechanisms ask.
+    """The sources that the mechanisms ask.
 
     Attributes:
         find_scram: the credential of a user; if the last argument is true, of the delegation token with that id.

@@ -19,9 +19,9 @@ acquired. They are kept as runs of neighbours that share a state, a member and a
 
 Final are acknowledged and archived; 121 is INVALID_RECORD_STATE.
 An acknowledgement by another member than the one that acquired the record is 121 too. Whatever leaves
-`acquired` is a `Change`: it holds once it is persisted (`commit`), or is undone if that fails (`roll_back`), and its
-records take no other change meanwhile. Final records at the front move the start offset; this and the acquisitions are
-not persisted by themselves (Kafka's `SharePartition`).
+`acquired` is a `RunsChange`: it holds once it is persisted (`commit`), or is undone if that fails (`roll_back`), and
+its records take no other change meanwhile. Final records at the front move the start offset; this and the acquisitions
+are not persisted by themselves (Kafka's `SharePartition`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, Run, RunsChange, Wish
 from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
 
 class InFlight:
-    """What of a share partition is in flight.
+    """The records of a share partition that are in flight.
 
     Attributes:
         start_offset: of the first record that is not final.
@@ -179,8 +179,8 @@ class InFlight:
         ranges: Sequence[tuple[int, int, Sequence[AcknowledgeType]]],
         rules: Rules,
         now_ms: float,
-    ) -> Change:
-        """What a member says of ranges of offsets: one type for all of a range, or one for each offset.
+    ) -> RunsChange:
+        """Acknowledge ranges of offsets for a member: one type for all of a range, or one for each offset.
 
         Raises InvalidRequest for offsets that were never acquired, InvalidRecordState if any is not acquired by this
         member; nothing is changed then.
@@ -192,7 +192,7 @@ class InFlight:
                 raise InvalidRecordState(f"Offset {first} is acknowledged twice in one request.")
             self._require_acquired(member_id, first, last)
             done = last
-        change = Change()
+        change = RunsChange()
         for first, last, kind in pieces:
             for run in self._cut(first, last):
                 self._apply(change, run, kind, rules, now_ms)
@@ -223,7 +223,7 @@ class InFlight:
             if run.state is not RecordState.ACQUIRED or run.changing or run.member_id != member_id:
                 raise InvalidRecordState(f"Offset {max(first, run.first)} is not acquired by member {member_id!r}.")
 
-    def _apply(self, change: Change, run: Run, kind: AcknowledgeType, rules: Rules, now_ms: float) -> None:
+    def _apply(self, change: RunsChange, run: Run, kind: AcknowledgeType, rules: Rules, now_ms: float) -> None:
         match kind:
             case AcknowledgeType.ACCEPT:
                 change.add(run, RecordState.ACKNOWLEDGED)
@@ -237,7 +237,7 @@ class InFlight:
                 change.release(run, rules)
 
     def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
-        """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
+        """Return the runs that are acquired and in no change: of these members or of all, at one offset or at all."""
         runs = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
         if member_ids is not None:
             runs = [run for run in runs if run.member_id in member_ids]
@@ -245,38 +245,38 @@ class InFlight:
             runs = [part for run in runs if run.first <= offset <= run.last for part in self._cut(offset, offset)]
         return runs
 
-    def release(self, runs: Iterable[Run], rules: Rules) -> Change:
+    def release(self, runs: Iterable[Run], rules: Rules) -> RunsChange:
         """Release what is acquired: its member has told so, or its session has ended."""
-        change = Change()
+        change = RunsChange()
         for run in runs:
             change.release(run, rules)
         return change
 
-    def release_expired(self, rules: Rules, now_ms: float) -> Change:
+    def release_expired(self, rules: Rules, now_ms: float) -> RunsChange:
         """Release all whose lock has ended."""
         return self.release((run for run in self.acquired() if run.locked_until_ms <= now_ms), rules)
 
-    def give_up_over_limit(self, rules: Rules) -> Change:
+    def give_up_over_limit(self, rules: Rules) -> RunsChange:
         """Give up what is available but was delivered as often as allowed: the limit was lowered meanwhile."""
-        change = Change()
+        change = RunsChange()
         for run in self._runs:
             is_open = run.state is RecordState.AVAILABLE and not run.changing
             if is_open and run.delivery_count >= rules.max_deliveries:
                 change.add(run, rules.given_up, LetterCause.TOO_MANY_DELIVERIES)
         return change
 
-    def give_up_missing(self, begin: int, end: int) -> Change:
+    def give_up_missing(self, begin: int, end: int) -> RunsChange:
         """Give up what is available from `begin` on and before `end`: compaction has taken it out of the log."""
-        change = Change()
+        change = RunsChange()
         for run in self._between(begin, end - 1):
             if run.state is RecordState.AVAILABLE and not run.changing:
                 for part in self._cut(max(begin, run.first), min(end - 1, run.last)):
                     change.add(part, RecordState.ARCHIVED)
         return change
 
-    def archive(self, runs: Sequence[Run]) -> Change:
-        """The letters of these runs are written, or cannot be."""
-        change = Change()
+    def archive(self, runs: Sequence[Run]) -> RunsChange:
+        """Archive runs whose dead letters are written, or cannot be."""
+        change = RunsChange()
         for run in runs:
             if run.count > 0:
                 change.add(run, RecordState.ARCHIVED)
@@ -292,23 +292,23 @@ class InFlight:
 
     # -- the end of a change
 
-    def commit(self, change: Change) -> None:
-        """The change is persisted."""
+    def commit(self, change: RunsChange) -> None:
+        """Make the change final: it is persisted."""
         for run, state in change.runs:
             run.state, run.changing, run.member_id = state, False, ""
         self._drop_final()
 
-    def roll_back(self, change: Change) -> None:
-        """The change could not be persisted: its records are as they were."""
+    def roll_back(self, change: RunsChange) -> None:
+        """Undo the change, which could not be persisted: its records are as they were."""
         change.undo()
 
-    def completed_with(self, changes: Sequence[Change]) -> int:
+    def completed_with(self, changes: Sequence[RunsChange]) -> int:
         """How many records in flight are final once the changes are persisted (`deliveryCompleteCount`)."""
         runs = [(run, state) for change in changes for run, state in change.runs]
         return self.completed + sum(run.count for run, state in runs if state.is_final and run.count > 0)
 
     def advance_log_start(self, log_start_offset: int) -> None:
-        """Records below were deleted from the log: they are no longer in flight."""
+        """Drop records below: they were deleted from the log."""
         if log_start_offset <= self.start_offset:
             return
         self.start_offset = log_start_offset

@@ -1,4 +1,4 @@
-"""What a share fetch must know of the record batches that were read."""
+"""The facts about record batches that a share fetch must know."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Values of the in-flight state of a share partition: records' states, runs of records, changes, and what limits them.
 
 A run is records next to each other that share a state (Kafka's `RecordState`, KIP-932), a member and a count of
-deliveries. A `Change` says which runs are to have another state, once that is persisted.
+deliveries. A `RunsChange` says which runs are to have another state, once that is persisted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecordState(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """What a consumer says of a record; numbers as on the wire (ShareFetch, ShareAcknowledge)."""
+    """A consumer's verdict on a record; numbers as on the wire (ShareFetch, ShareAcknowledge)."""
 
     GAP = 0
     """There is no such record, for instance because it was compacted away."""
@@ -102,7 +102,7 @@ class Acquired:
 
 
 @dataclass(slots=True)
-class Change:
+class RunsChange:
     """Runs that are to have another state; `given_up` says for those that go to `ARCHIVING` why."""
 
     runs: list[tuple[Run, RecordState]] = field(default_factory=list)
@@ -125,12 +125,12 @@ class Change:
             self.add(run, RecordState.AVAILABLE)
 
     def undo(self) -> None:
-        """The runs stay as they were."""
+        """Leave the runs as they were."""
         for run, _ in self.runs:
             run.changing = False
 
     def batches(self) -> list[StateBatch]:
-        """What is to be persisted; empty if everything was overtaken by the log start."""
+        """Return the batches that are to be persisted; empty if everything was overtaken by the log start."""
         return [
             StateBatch(run.first, run.last, int(state), run.delivery_count) for run, state in self.runs if run.count > 0
         ]

@@ -64,7 +64,7 @@ class ShareSession:
             self.new.discard(partition)
 
     def rotate(self) -> None:
-        """The partition that came first comes last next time, so that all have their turn."""
+        """Put the partition that came first at the end, so that all have their turn."""
         if len(self._partitions) > 1:
             first = next(iter(self._partitions))
             self._partitions[first] = self._partitions.pop(first)

@@ -22,7 +22,7 @@ from storage.log import time_lookup
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """What holds for one group now.
+    """The settings of one group now.
 
     `offset_reset` is earliest, latest or by_duration:<ISO 8601 duration>; `dead_letters` the name of its dead letter
     queue, empty for none.

@@ -1,9 +1,9 @@
 """A share partition: a partition as a share group sees it, on the node that leads it (Kafka's `SharePartition`).
 
 How it works: the state of what is in flight (`in_flight.py`) is loaded from the share coordinator when a member first
-fetches. Acquiring changes it at once. An acknowledgement, the end of a lock and the end of a session make a `Change`,
-which is written to the coordinator; changes that come while a write is under way go together in the next. When the
-write is done the change holds, and its answer is sent; if it fails, the records are as they were.
+fetches. Acquiring changes it at once. An acknowledgement, the end of a lock and the end of a session make a
+`RunsChange`, which is written to the coordinator; changes that come while a write is under way go together in the next.
+When the write is done the change holds, and its answer is sent; if it fails, the records are as they were.
 
 If the coordinator says that a newer leader or a newer state is there, this share partition is over (`fenced`): the next
 fetch loads it anew.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 import structlog
 
 from broker.share.in_flight import InFlight
-from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, Run, RunsChange, Wish
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey, ShareSnapshotValue
 from protocol.errors import (
@@ -89,7 +89,7 @@ class SharePartition:
         self._timer: Timer | None = None
         self._not_before_ms = 0.0
         self._lettered: list[Run] = []
-        self._waiting: list[tuple[Change, Future[None]]] = []
+        self._waiting: list[tuple[RunsChange, Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[None]] = set()
         start = start_offset if loaded.start_offset == NO_START_OFFSET else loaded.start_offset
@@ -162,7 +162,7 @@ class SharePartition:
         self._persist(self._in_flight.acknowledge(member_id, types, self._rules(), self._clock.monotonic_ms()))
 
     def acknowledge(self, member_id: str, ranges: Ranges) -> Future[None]:
-        """Done when the acknowledgement is durable. Raises InvalidRequest, InvalidRecordState."""
+        """Acknowledge; the future is done when that is durable. Raises InvalidRequest, InvalidRecordState."""
         change = self._in_flight.acknowledge(member_id, ranges, self._rules(), self._clock.monotonic_ms())
         return self._persist(change)
 
@@ -185,11 +185,11 @@ class SharePartition:
         return _count(change), self._persist(change)
 
     def advance_log_start(self, log_start_offset: int) -> None:
-        """Records below were deleted."""
+        """Drop records below, which were deleted from the log."""
         self._in_flight.advance_log_start(log_start_offset)
 
     def close(self) -> None:
-        """Nothing is written or expires any more; what waits for a write fails."""
+        """End: nothing is written or expires any more, and what waits for a write fails."""
         self.fenced = True
         self._stop_timer()
         if self._writing is not None:
@@ -219,7 +219,7 @@ class SharePartition:
         self._persist(self._release_expired())
         self._watch_locks()
 
-    def _release_expired(self) -> Change:
+    def _release_expired(self) -> RunsChange:
         change = self._in_flight.release_expired(self._rules(), self._clock.monotonic_ms())
         if change:
             logger.info("acquired records not acknowledged in time", **self._named(), records=_count(change))
@@ -227,7 +227,7 @@ class SharePartition:
 
     # -- persisting
 
-    def _persist(self, change: Change) -> Future[None]:
+    def _persist(self, change: RunsChange) -> Future[None]:
         future: Future[None] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
         if not change:
@@ -246,7 +246,7 @@ class SharePartition:
         finally:
             self._writing = None
 
-    async def _write(self, taken: list[tuple[Change, Future[None]]]) -> None:
+    async def _write(self, taken: list[tuple[RunsChange, Future[None]]]) -> None:
         batches = [batch for change, _ in taken for batch in change.batches()]
         completed = self._in_flight.completed_with([change for change, _ in taken])
         wanted = ShareWrite(
@@ -277,7 +277,7 @@ class SharePartition:
         waiting, self._waiting = self._waiting, []
         self._fail(waiting, error)
 
-    def _fail(self, changes: Sequence[tuple[Change, Future[None]]], error: KafkaError) -> None:
+    def _fail(self, changes: Sequence[tuple[RunsChange, Future[None]]], error: KafkaError) -> None:
         for change, future in changes:
             self._in_flight.roll_back(change)
             if not future.done():
@@ -309,12 +309,12 @@ class SharePartition:
         return {"group": self.key.group_id, "topic_id": str(self.key.topic_id), "partition": self.key.partition}
 
 
-def _count(change: Change) -> int:
+def _count(change: RunsChange) -> int:
     return sum(run.count for run, _ in change.runs)
 
 
 def for_member(error: KafkaError) -> KafkaError:
-    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
+    """Return a member's error for one of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
     match error:
         case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
             return CoordinatorNotAvailable(error.message)

@@ -141,7 +141,7 @@ class SharePartitions:
         return future
 
     def available(self, key: SharePartitionKey) -> None:
-        """There may be more to acquire: wake who has waited longest. Who reads at this moment shall look again."""
+        """Wake who has waited longest, as there may be more to acquire. Who reads at this moment shall look again."""
         self._changed()
         share = self._by_key.get(key)
         if share is not None and share.reading:

@@ -1,4 +1,4 @@
-"""What the records of a metadata log say of the quorum, and whether this release knows them all.
+"""The facts in a metadata log about the quorum, and whether this release knows them all.
 
 Record types and versions are looked at, bodies are not, except those of the quorum's own control records.
 """
@@ -23,7 +23,7 @@ HIGHEST_KRAFT_VERSION = 1
 
 @dataclass(slots=True)
 class LogFacts:
-    """What was found so far.
+    """The facts found so far.
 
     Attributes:
         epoch: that of the last batch.

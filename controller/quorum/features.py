@@ -56,7 +56,7 @@ def level_of_release(release: str) -> int:
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:
-    """What a new cluster has with that level of `metadata.version`, which is among them; 0 is not finalized."""
+    """Return a new cluster's levels with that level of `metadata.version`, which is among them; 0 is not finalized."""
     levels = {
         name: sum(METADATA_VERSIONS[since] <= metadata_level for since in versions) for name, versions in _SINCE.items()
     }

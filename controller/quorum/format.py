@@ -36,7 +36,7 @@ class FormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Formatting:
-    """What to format, and how.
+    """The folders to format, and how.
 
     Attributes:
         metadata_folder: the one of `folders` that has the metadata log; None for a node without a controller.

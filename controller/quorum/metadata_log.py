@@ -62,30 +62,30 @@ class MetadataLog:
         services: LogServices,
         node_id: int,
         config: MetadataLogConfig,
-        found: Survey,
+        survey: Survey,
         log: UnifiedLog,
     ) -> None:
         self.log = log
-        self.bootstrap = found.bootstrap
+        self.bootstrap = survey.bootstrap
         self.epoch = -1
         self._services = services
         self._folder = log.folder
         self._node_id = node_id
         self._config = config
-        self._found = found
-        self._state = replace(found.state or QuorumState(), data_version=found.facts.kraft_version)
+        self._survey = survey
+        self._state = replace(survey.state or QuorumState(), data_version=survey.facts.kraft_version)
         self._opened_end = log.log_end_offset
         self.on_refused: Callable[[NoRoomError], None] = lambda _: None
         self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata log failed", error=reason)
         self._commit = GroupCommit(
             log,
-            found.facts.timestamp,
+            survey.facts.timestamp,
             on_refused=self._refused,
             on_failure=self._failed,
         )
-        self._snapshots = found.snapshots
+        self._snapshots = survey.snapshots
         self._snapshot_bytes = 0
-        self._bytes_counted = -found.bytes_after_snapshot
+        self._bytes_counted = -survey.bytes_after_snapshot
         self._is_writing_snapshot = False
         self._becoming_dynamic: asyncio.Future[None] | None = None
 
@@ -114,17 +114,17 @@ class MetadataLog:
         return cls(services, node_id, config, found, log)
 
     def batches(self) -> Iterator[CommittedBatch]:
-        """What the log had when it was opened: the snapshot's batches, then those after it. Blocking.
+        """Yield the batches that the log had when it was opened: the snapshot's batches, then those after it. Blocking.
 
         The bootstrap snapshot is left out, as in Kafka: its records count once they are appended. Raises
         MetadataLogError, OSError.
         """
-        fs, snapshot = self._services.fs, self._found.snapshot
+        fs, snapshot = self._services.fs, self._survey.snapshot
         if snapshot is not None:
             path = f"{self._folder}/{snapshot.file_name}"
             self._snapshot_bytes = fs.size(path)
-            yield from snapshots.read(fs, path, snapshot, self._found.facts.snapshot_timestamp)
-        start = end = self._found.start_offset
+            yield from snapshots.read(fs, path, snapshot, self._survey.facts.snapshot_timestamp)
+        start = end = self._survey.start_offset
         for segment in self.log.segments.from_offset(start):
             path = f"{self._folder}/{file_name(segment.base_offset, LOG_SUFFIX)}"
             file = fs.open_to_read(path)
@@ -145,7 +145,7 @@ class MetadataLog:
         """Become the leader of the next epoch, as the only voter. Raises MetadataLogError; NoRoomError: try again."""
         if self.epoch >= 0:
             raise MetadataLogError(f"This node leads already, in epoch {self.epoch}.")
-        facts = self._found.facts
+        facts = self._survey.facts
         epoch = 1 + max(self._state.leader_epoch, facts.epoch)
         state = self._state.elected(self._node_id, epoch)
         try:
@@ -165,7 +165,7 @@ class MetadataLog:
         self.epoch = epoch
 
     def _quorum_records(self) -> list[Any]:
-        facts = self._found.facts
+        facts = self._survey.facts
         if not facts.kraft_version:
             return []
         return [KRaftVersionRecord(version=0, k_raft_version=facts.kraft_version), facts.voters]
@@ -173,14 +173,14 @@ class MetadataLog:
     @property
     def kraft_version(self) -> int:
         """The finalized level of `kraft.version`."""
-        return self._found.facts.kraft_version
+        return self._survey.facts.kraft_version
 
     @property
     def voter_directory_id(self) -> UUID | None:
         """The id of this node's folder as that of a voter, which voters of a dynamic quorum alone have."""
-        facts = self._found.facts
-        found: UUID | None = facts.voters.voters[0].voter_directory_id if facts.kraft_version else None
-        return found
+        facts = self._survey.facts
+        directory_id: UUID | None = facts.voters.voters[0].voter_directory_id if facts.kraft_version else None
+        return directory_id
 
     def become_dynamic(self, endpoint: VoterEndpoint) -> asyncio.Future[None]:
         """Raise `kraft.version` to 1: the log says from now on that this node is the voter, and where it is reached.
@@ -192,18 +192,18 @@ class MetadataLog:
 
         if self._becoming_dynamic is not None:
             return self._becoming_dynamic
-        if self._found.directory_id is None:
+        if self._survey.directory_id is None:
             raise MetadataLogError(
                 f"The folder of {self._folder} has no id, which the voter of a dynamic quorum needs."
             )
-        voters = voters_record(self._node_id, self._found.directory_id, endpoint)
+        voters = voters_record(self._node_id, self._survey.directory_id, endpoint)
         offset = self._commit.append_control([KRaftVersionRecord(version=0, k_raft_version=1), voters])
 
         def became(done: asyncio.Future[None]) -> None:
             if done.cancelled() or done.exception() is not None:
                 self._becoming_dynamic = None
                 return
-            facts = self._found.facts
+            facts = self._survey.facts
             facts.kraft_version, facts.voters, facts.voters_offset = 1, voters, offset
 
         done = self._becoming_dynamic = self._commit.durable(offset)

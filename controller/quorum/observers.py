@@ -1,4 +1,4 @@
-"""What brokers read of the metadata log, as observers of the quorum (Kafka's `KafkaRaftClient`; KIP-595, KIP-630).
+"""Reads of the metadata log by brokers, as observers of the quorum (Kafka's `KafkaRaftClient`; KIP-595, KIP-630).
 
 Only what is durable is given out, so an observer has never more than what is committed. One that comes with records of
 an epoch that ended earlier is told where to truncate; one that is behind the log's start gets a snapshot.
@@ -128,7 +128,7 @@ class MetadataObservers:
             del self._known[node_id]
 
     def forget(self, node_id: int) -> None:
-        """The node is not registered any more."""
+        """Forget a node that is not registered any more."""
         self._known.pop(node_id, None)
 
     def stop(self) -> None:

@@ -58,28 +58,28 @@ class _Host:
 
 
 def open_partition_log(
-    services: LogServices, root: str, found: Survey, config: LogConfig, *, clean: bool
+    services: LogServices, root: str, survey: Survey, config: LogConfig, *, clean: bool
 ) -> UnifiedLog:
     """Open the log in `root`, a folder of `log.dirs`, and cut off what a power failure may have torn. Blocking.
 
     A log that was closed cleanly needs no recovery, and with it no room. Raises DamagedError, OSError.
     """
     folder = f"{root}/{FOLDER_NAME}"
-    _prepare_folder(services, root, folder, found)
+    _prepare_folder(services, root, folder, survey)
     try:
-        state = _load(services, folder, config, found, clean=clean and not found.is_torn)
-        if clean and state.log_end_offset != found.end_offset:  # then an index is wrong
-            state = _load(services, folder, config, found, clean=False)
+        state = _load(services, folder, config, survey, clean=clean and not survey.is_torn)
+        if clean and state.log_end_offset != survey.end_offset:  # then an index is wrong
+            state = _load(services, folder, config, survey, clean=False)
     except (KafkaError, CorruptIndexError) as error:
         raise DamagedError(f"{folder}: {error}") from error
-    if state.log_end_offset != found.end_offset:
-        raise DamagedError(f"{folder} ends at offset {state.log_end_offset}, but was read up to {found.end_offset}.")
+    if state.log_end_offset != survey.end_offset:
+        raise DamagedError(f"{folder} ends at offset {state.log_end_offset}, but was read up to {survey.end_offset}.")
     return UnifiedLog(
         services, folder, topic=TOPIC, partition=0, topic_id=TOPIC_ID, config=config, state=state, host=_Host()
     )
 
 
-def _prepare_folder(services: LogServices, root: str, folder: str, found: Survey) -> None:
+def _prepare_folder(services: LogServices, root: str, folder: str, survey: Survey) -> None:
     """Make the folder, so that it survives a power failure, or clear it of unfinished snapshots."""
     fs = services.fs
     if not fs.is_dir(folder):
@@ -87,16 +87,16 @@ def _prepare_folder(services: LogServices, root: str, folder: str, found: Survey
     fs.fsync_dir(root)
     if not fs.exists(f"{folder}/{partition_metadata.FILE_NAME}"):
         partition_metadata.write(fs, folder, TOPIC_ID)
-    for name in found.leftovers:
+    for name in survey.leftovers:
         fs.unlink(f"{folder}/{name}")
 
 
-def _load(services: LogServices, folder: str, config: LogConfig, found: Survey, *, clean: bool) -> LoadedState:
+def _load(services: LogServices, folder: str, config: LogConfig, survey: Survey, *, clean: bool) -> LoadedState:
     """Open the segments: the last one is recovered, unless it is `clean`; the others were read already.
 
     A log that ends before its snapshot does, as after a restored backup, begins anew where the snapshot ends.
     """
-    begins_anew = not found.segments or found.covers_log
+    begins_anew = not survey.segments or survey.covers_log
     return load(
         LoadRequest(
             fs=services.fs,
@@ -104,8 +104,8 @@ def _load(services: LogServices, folder: str, config: LogConfig, found: Survey, 
             name=FOLDER_NAME,
             config=config,
             clean=clean,
-            recovery_point=found.segments[-1] if found.segments else 0,
-            log_start_offset=found.start_offset if begins_anew else 0,
+            recovery_point=survey.segments[-1] if survey.segments else 0,
+            log_start_offset=survey.start_offset if begins_anew else 0,
             cleaned_to=None,
             now_ms=services.clock.wall_ms(),
             jitter_ms=partial(services.jitter_ms, config),

@@ -1,4 +1,4 @@
-"""What is in the folder of a metadata log, read before anything in it is changed.
+"""The content of the folder of a metadata log, read before anything in it is changed.
 
 The newest complete snapshot and the log after it must be whole, known to this release, and of a quorum in which this
 node is the only voter. The end of the log may be torn by a power failure: only one batch at a time is ever not synced.
@@ -40,7 +40,7 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 
 @dataclass(slots=True)
 class Survey:
-    """What was found.
+    """The content that was found.
 
     Attributes:
         state: the content of `quorum-state`.
@@ -92,13 +92,13 @@ def survey(fs: FileSystem, root: str, node_id: int, directory_id: UUID | None) -
     return found
 
 
-def _look_into(fs: FileSystem, folder: str, found: Survey) -> None:
+def _look_into(fs: FileSystem, folder: str, survey: Survey) -> None:
     _check_topic_id(fs, folder)
-    found.state = quorum_state.read(fs, folder)
-    found.segments = sorted(int(match[1]) for name in fs.listdir(folder) if (match := _SEGMENT.fullmatch(name)))
-    bad = _choose_snapshot(fs, folder, found)
-    _read_log(fs, folder, found)
-    _judge_damaged(folder, found, bad)
+    survey.state = quorum_state.read(fs, folder)
+    survey.segments = sorted(int(match[1]) for name in fs.listdir(folder) if (match := _SEGMENT.fullmatch(name)))
+    bad = _choose_snapshot(fs, folder, survey)
+    _read_log(fs, folder, survey)
+    _judge_damaged(folder, survey, bad)
 
 
 def _records(fs: FileSystem, path: str) -> tuple[Any, ...]:
@@ -126,9 +126,9 @@ def _check_topic_id(fs: FileSystem, folder: str) -> None:
         raise MetadataLogError(f"{folder} belongs to a topic with the id {topic_id}: it is no metadata log.")
 
 
-def _choose_snapshot(fs: FileSystem, folder: str, found: Survey) -> list[tuple[SnapshotId, DamagedError]]:
+def _choose_snapshot(fs: FileSystem, folder: str, survey: Survey) -> list[tuple[SnapshotId, DamagedError]]:
     """Find the newest complete snapshot; return the damaged ones that are newer."""
-    all_snapshots, found.leftovers = list_snapshots(fs, folder)
+    all_snapshots, survey.leftovers = list_snapshots(fs, folder)
     bad: list[tuple[SnapshotId, DamagedError]] = []
     for snapshot in reversed(all_snapshots):
         path = f"{folder}/{snapshot.file_name}"
@@ -138,37 +138,37 @@ def _choose_snapshot(fs: FileSystem, folder: str, found: Survey) -> list[tuple[S
             bad.append((snapshot, error))
             continue
         facts.epoch, facts.voters_offset = snapshot.epoch, snapshot.offset - 1
-        found.facts = facts
+        survey.facts = facts
         if snapshot == BOOTSTRAP:
-            found.bootstrap = _records(fs, path) or found.bootstrap
+            survey.bootstrap = _records(fs, path) or survey.bootstrap
             facts.timestamp = -1
         else:
-            found.snapshot = snapshot
+            survey.snapshot = snapshot
             facts.timestamp = facts.snapshot_timestamp
         break
-    found.snapshots = [each for each in all_snapshots if each not in {snapshot for snapshot, _ in bad}]
-    if found.segments and found.segments[0] > found.start_offset:
+    survey.snapshots = [each for each in all_snapshots if each not in {snapshot for snapshot, _ in bad}]
+    if survey.segments and survey.segments[0] > survey.start_offset:
         if bad:
             raise bad[0][1]
         raise MetadataLogError(
-            f"{folder} begins at offset {found.segments[0]}, but there is no snapshot of what was before that. "
+            f"{folder} begins at offset {survey.segments[0]}, but there is no snapshot of what was before that. "
             "Restore the folder from a backup."
         )
     return bad
 
 
-def _judge_damaged(folder: str, found: Survey, bad: list[tuple[SnapshotId, DamagedError]]) -> None:
+def _judge_damaged(folder: str, survey: Survey, bad: list[tuple[SnapshotId, DamagedError]]) -> None:
     """Raises DamagedError for a damaged snapshot whose records are nowhere else."""
     for snapshot, error in bad:
-        if snapshot.offset > found.end_offset or found.end_offset == 0:
+        if snapshot.offset > survey.end_offset or survey.end_offset == 0:
             raise error
         damage.repaired(f"{folder}/{snapshot.file_name}", error, "an older snapshot and the log are read instead")
 
 
-def _read_log(fs: FileSystem, folder: str, found: Survey) -> None:
+def _read_log(fs: FileSystem, folder: str, survey: Survey) -> None:
     """Read the segments from the one on that has the first offset after the snapshot."""
-    start = found.start_offset
-    needed = found.segments[max(0, bisect_right(found.segments, start) - 1) :]
+    start = survey.start_offset
+    needed = survey.segments[max(0, bisect_right(survey.segments, start) - 1) :]
     expected = needed[0] if needed else start
     epoch = 0
     for base in needed:
@@ -183,17 +183,17 @@ def _read_log(fs: FileSystem, folder: str, found: Survey) -> None:
                     raise damaged(path, position, expected)
                 end, expected, epoch = position + header.size, header.next_offset, header.leader_epoch
                 if header.last_offset >= start:
-                    found.facts.note(header, batch, path)
-                    found.bytes_after_snapshot += header.size
-                elif found.snapshot == (expected, epoch) or expected != start:
+                    survey.facts.note(header, batch, path)
+                    survey.bytes_after_snapshot += header.size
+                elif survey.snapshot == (expected, epoch) or expected != start:
                     continue
                 else:
                     raise DamagedError(f"{path} has epoch {epoch} before offset {start}, unlike the snapshot there.")
             rest = file.size() - end
-            found.is_torn = rest > 0
+            survey.is_torn = rest > 0
             if rest and (base != needed[-1] or has_batch_after(file.pread(rest, end), expected)):
                 raise damaged(path, end, expected)
         finally:
             file.close()
-    found.covers_log = expected < start
-    found.end_offset = max(expected, start)
+    survey.covers_log = expected < start
+    survey.end_offset = max(expected, start)

@@ -5,7 +5,7 @@ The kinds are classic, consumer, share and streams groups; the last three are mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.classic import join, member_requests
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.members import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
@@ -26,11 +26,12 @@ from coordinator.group.classic.messages import (
 )
 from coordinator.group.consumer import classic_members, migration
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupConfig, GroupCounts
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
-from coordinator.group.modern.timeouts import Overdue
+from coordinator.group.timeouts import SESSION, Overdue, Timeouts
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.coordinator_records.group_records import GroupMetadataValue
 from protocol.coordinator_records.record_schema import GroupKey
@@ -46,9 +47,17 @@ Group = ClassicGroup | ModernGroup[Any, Any]
 class GroupDirectory:
     """All groups, and the requests of the classic protocol, which may be for a group of another kind."""
 
-    def __init__(self, classic: ClassicGroups, services: ModernGroupServices) -> None:
-        self.classic = classic
-        self.modern = ModernGroups(classic.context, classic, services, fence)
+    def __init__(
+        self,
+        context: CoordinatorContext[Any],
+        config: GroupConfig,
+        counts: GroupCounts,
+        new_member_id: Callable[[str], str],
+        services: ModernGroupServices,
+    ) -> None:
+        self.timeouts = Timeouts(context, self._over)
+        self.classic = ClassicGroups(context, config, new_member_id, counts, self.timeouts)
+        self.modern = ModernGroups(context, self.classic, services)
 
     # -- operations of the classic protocol
 
@@ -60,7 +69,7 @@ class GroupDirectory:
         group = self.modern.by_id.get(request.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
             return classic_members.join(self.modern, group, request)
-        if group is not None and (group.members or group.group_type is GroupType.SHARE):
+        if group is not None and (group.members or group.lives_until_deleted):
             raise InconsistentGroupProtocol
         outcome = join.join(self.classic, request)
         if not outcome.records or group is None:
@@ -68,34 +77,34 @@ class GroupDirectory:
         return outcome._replace(records=[*group.tombstones(), *outcome.records])
 
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.sync(self.classic, request)
-        return classic_members.sync(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.sync(self.modern, group, request)
+        return member_requests.sync(self.classic, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.heartbeat(self.classic, request)
-        return classic_members.heartbeat(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.heartbeat(self.modern, group, request)
+        return member_requests.heartbeat(self.classic, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.leave(self.classic, request)
-        return classic_members.leave(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.leave(self.modern, group, request)
+        return member_requests.leave(self.classic, request)
 
     # -- groups
 
     def find(self, group_id: str) -> Group | None:
-        return self.modern.by_id.get(group_id) or self.classic.find(group_id)
+        return self.modern.by_id.get(group_id) or self.classic.by_id.get(group_id)
 
     def all(self) -> Iterable[Group]:
-        return chain(self.classic.all(), self.modern.by_id.values())
+        return chain(self.classic.by_id.values(), self.modern.by_id.values())
 
     def classic_group(self, group_id: str) -> ClassicGroup:
         """Raises GroupIdNotFound, also for a group of another kind."""
-        group = self.classic.find(group_id)
+        group = self.classic.by_id.get(group_id)
         if group is None:
             is_other = group_id in self.modern.by_id
             raise GroupIdNotFound(f"Group {group_id} " + ("is not a classic group." if is_other else "not found."))
@@ -132,15 +141,25 @@ class GroupDirectory:
     def unloaded(self) -> None:
         self.classic.unloaded()
 
+    # -- time
 
-def fence(groups: ModernGroups, overdue: Overdue) -> Outcome[None] | None:
-    """Remove a member whose time is over; if that cannot be written, it is tried again.
+    def _over(self, overdue: Overdue) -> Outcome[None] | None:
+        """Remove a member whose time is over."""
+        group = self.modern.by_id.get(overdue.group_id)
+        if group is not None:
+            return fence(self.modern, group, overdue)
+        if overdue.kind != SESSION:
+            return None
+        return Outcome(effects=lambda _: self.classic.remove_silent(overdue.group_id, overdue.member_id))
+
+
+def fence(groups: ModernGroups, group: ModernGroup[Any, Any], overdue: Overdue) -> Outcome[None] | None:
+    """Remove a member of a modern group; if that cannot be written, it is tried again.
 
     As in Kafka, one that must not be removed, since the group cannot become a classic one, is not tried again.
     """
-    group = groups.by_id.get(overdue.group_id)
-    member = None if group is None else group.members.get(overdue.member_id)
-    if group is None or member is None or overdue.epoch not in (None, member.epoch):
+    member = group.members.get(overdue.member_id)
+    if member is None or overdue.epoch not in (None, member.epoch):
         return None
     logger.info("member fenced from the group", group=group.group_id, member=member.member_id, reason=overdue.reason)
     try:

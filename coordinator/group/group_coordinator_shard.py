@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.directory import GroupDirectory
+from coordinator.group.kinds import GroupConfig, GroupCounts
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.offsets.offsets import OffsetExpiry, Offsets
 from coordinator.group.offsets.store import OffsetStore

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.heartbeat import Change, raise_epoch
 from coordinator.group.share.group import ShareGroup
@@ -66,9 +65,12 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
     context: CoordinatorContext[Any] = groups.classic.context
     waiter = context.waiter()
 
+    def expiry(member_id: str) -> Callable[[Any], Any]:
+        return lambda _: groups.timeouts.expire_session(group_id, member_id)
+
     def effects(_: KafkaError | None) -> None:
         for member_id in expired:
-            _end_session(groups, group, member_id)
+            context.tell(expiry(member_id))
         # What ends a session is a message, and may send another one, which records an empty group: answer after both.
         _after(context, partial(_after, context, lambda: waiter.answer(expired)))
 
@@ -85,21 +87,13 @@ def members_named(group: Group, member: str | None) -> list[str]:
     return [key for key, known in group.members.items() if known.client_id == member]
 
 
-def _end_session(groups: GroupDirectory, group: Group, member_id: str) -> None:
-    if isinstance(group, ClassicGroup):
-        groups.classic.sessions.expire(group, group.members[member_id])
-    else:
-        timeouts = groups.modern.timeouts
-        groups.modern.context.tell(lambda _: timeouts.expire_session(group.group_id, member_id))
-
-
 def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
     context.tell(lambda _: Outcome(effects=lambda _: then()))
 
 
 def _group(groups: GroupDirectory, group_id: str) -> Group:
     """Raises GroupIdNotFound."""
-    group = groups.modern.by_id.get(group_id) or groups.classic.find(group_id)
+    group = groups.modern.by_id.get(group_id) or groups.classic.by_id.get(group_id)
     if group is None:
         raise GroupIdNotFound(f"there is no group {group_id}")
     return group
@@ -125,7 +119,7 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
             for member in list(group.members.values()):
                 groups.classic.rebalances.remove(group, member)
             return
-        groups.modern.timeouts.end_all(group_id, member_ids)
+        groups.timeouts.end_all(group_id, member_ids)
         if states:
             groups.modern.share_state.delete(group_id, states)
 

@@ -66,7 +66,7 @@ class CoordinatorState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeServices(Generic[S]):
-    """What all contexts of one runtime share; `log_failed` is called for a context that must load again."""
+    """The services of all contexts of one runtime; `log_failed` is called for a context that must load again."""
 
     loop: AbstractEventLoop
     clock: Clock
@@ -145,7 +145,7 @@ class CoordinatorContext(Generic[S]):
             forget(self.write(message))
 
     def tell_once_loaded(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
-        """As `tell`; while the context loads, the message is kept until it has."""
+        """Do as `tell`; while the context loads, the message is kept until it has."""
         if self.status is CoordinatorState.LOADING:
             self._when_loaded.append(operation)
         else:

@@ -1,4 +1,4 @@
-"""What an operation returns: records to write, an answer, and what to do besides."""
+"""The result of an operation: records to write, an answer, and what to do besides."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ new_position: Callable[[tuple[int, int, int]], Position] = partial(tuple.__new__
 
 
 class Outcome(NamedTuple, Generic[T]):  # a third of a frozen dataclass's time to make
-    """What an operation decides; the package's docstring says what becomes of each part."""
+    """The decision of an operation; the package's docstring says what becomes of each part."""
 
     records: Sequence[CoordinatorRecord] = ()
     reply: T | Waiter[T] = None  # type: ignore[assignment]  # an operation that nobody waits for has no reply

@@ -92,11 +92,11 @@ class DeferredReplies:
     # -- the log
 
     def wrote(self, log_end_offset: int) -> None:
-        """The log now ends here: answers from now on wait until that is committed."""
+        """Note that the log now ends here: answers from now on wait until that is committed."""
         self._written = log_end_offset
 
     def advanced(self, high_watermark: int) -> None:
-        """The log is committed up to here: the answers that waited for it are given."""
+        """Give the answers that waited for this: the log is committed up to here."""
         self._committed = high_watermark
         parked = self._parked
         while parked and parked[0][0] <= high_watermark:

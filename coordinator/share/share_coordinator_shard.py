@@ -40,7 +40,7 @@ FIRST_LEADER_EPOCH = 0
 
 @dataclass(frozen=True, slots=True)
 class ShareWrite:
-    """What the leader of a partition wants to be remembered.
+    """The change that the leader of a partition wants to have remembered.
 
     The start offset never goes back. The count of records whose delivery is complete goes with it: while the start
     offset stays, it does not get smaller; one of a new start offset is taken as it is, -1 for an unknown one.
@@ -200,13 +200,13 @@ class ShareCoordinatorShard:
         self._by_key[key] = replace(known, value=state, updates=known.updates + 1, leader_epoch=leader_epoch)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """There are no transactions on this topic."""
+        """Do nothing: there are no transactions on this topic."""
 
     def loaded(self) -> None:
-        """Nothing waits for the end of a load."""
+        """Do nothing: nothing waits for the end of a load."""
 
     def unloaded(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
 
 def _start_and_count(known: ShareSnapshotValue, wanted: ShareWrite) -> tuple[int, int]:

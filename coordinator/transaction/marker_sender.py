@@ -147,7 +147,7 @@ class MarkerSender:
         durable.future.add_done_callback(partial(self._durable, sending))
 
     def _durable(self, sending: _Sending, done: Future[None]) -> None:
-        """The decision is committed, or has waited for as long as an answer may: then go on waiting."""
+        """Send markers if the decision is committed; if it has waited for as long as an answer may, go on waiting."""
         error = done.exception()
         if self._stopped:
             return
@@ -215,7 +215,7 @@ class MarkerSender:
             self._failed(sending, partition, UnknownServerError())
 
     def _failed(self, sending: _Sending, partition: PartitionKey, error: KafkaError) -> None:
-        """A partition that is gone, or where a newer epoch writes, needs no marker; else it is retried for ever.
+        """Try again, for ever; but a partition that is gone, or where a newer epoch writes, needs no marker.
 
         Once a newer coordinator has written, this one stops: the next one to load the log goes on.
         """
@@ -246,7 +246,7 @@ class MarkerSender:
         return completion
 
     def _completed(self, sending: _Sending, error: KafkaError | None) -> None:
-        """All markers are written; if there was no room for the record that says so, only that is retried."""
+        """End: all markers are written. If there was no room for the record that says so, only that is retried."""
         if error is None:
             del self._sendings[sending.transactional_id]
         else:

@@ -1,4 +1,4 @@
-"""What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
+"""Each request's effect on a transactional id: a new state, nothing, or an error (Kafka's TransactionCoordinator).
 
 Pure functions of the current state; `current` is None for an unknown id. They raise KafkaError.
 

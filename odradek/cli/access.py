@@ -30,7 +30,7 @@ from kafka.admin import (
 )
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from odradek.cli.connection import Cluster, connected, error_name, sentence, wait_for_each
+from odradek.cli.connection import TargetCluster, connected, error_name, sentence, wait_for_each
 from odradek.cli.general import ClusterCommands, confirm
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.output import Output
@@ -99,7 +99,7 @@ def row(acl: ACL) -> tuple[str, ...]:
     """A rule as a row of COLUMNS."""
     pattern = acl.resource_pattern
     words = (acl.permission_type, acl.operation, pattern.resource_type)
-    permission, operation, kind = (one.name.lower().replace("_", "-") for one in words)
+    permission, operation, kind = (word.name.lower().replace("_", "-") for word in words)
     return (
         acl.principal,
         acl.host,
@@ -114,17 +114,17 @@ def row(acl: ACL) -> tuple[str, ...]:
 @acls.command("list")
 @_with_rule
 @connected
-def list_acls(cluster: Cluster, out: Output, **given: Any) -> None:
+def list_acls(cluster: TargetCluster, out: Output, **given: Any) -> None:
     """List the rules, all or those selected."""
     with cluster.python_admin() as admin:
-        found = {row(acl) for one in _filters(given) for acl in admin.describe_acls(one)[0]}
+        found = {row(acl) for acl_filter in _filters(given) for acl in admin.describe_acls(acl_filter)[0]}
     out.table(COLUMNS, sorted(found))
 
 
 @acls.command("add")
 @_with_rule
 @connected
-def add_acls(cluster: Cluster, out: Output, **given: Any) -> None:
+def add_acls(cluster: TargetCluster, out: Output, **given: Any) -> None:
     """Add a rule for each resource and operation; without --operation, for all."""
     resources = _resources(given)
     if not given["principal"] or ":" not in given["principal"]:
@@ -153,7 +153,7 @@ def add_acls(cluster: Cluster, out: Output, **given: Any) -> None:
 @_with_rule
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
-def remove_acls(cluster: Cluster, out: Output, yes: bool, **given: Any) -> None:
+def remove_acls(cluster: TargetCluster, out: Output, yes: bool, **given: Any) -> None:
     """Remove the rules that are selected."""
     filters = _filters(given)
     if not (given["principal"] or given["host"] or given["operations"] or given["deny"] or _resources(given)):
@@ -192,14 +192,14 @@ def _entity(given: dict[str, str | None]) -> list[tuple[str, str | None]]:
 
 @quotas.command("list")
 @connected
-def list_quotas(cluster: Cluster, out: Output) -> None:
+def list_quotas(cluster: TargetCluster, out: Output) -> None:
     """List all quotas."""
     with cluster.python_admin() as admin:
         answer = admin._manager.run(admin._manager.send, DescribeClientQuotasRequest(components=[], strict=False))
     require_no_error(answer)
     rows = []
     for entry in answer.entries or ():
-        named = {one.entity_type: DEFAULT if one.entity_name is None else one.entity_name for one in entry.entity}
+        named = {part.entity_type: DEFAULT if part.entity_name is None else part.entity_name for part in entry.entity}
         rows += [(*(named.get(kind) for kind in OPTIONS.values()), value.key, value.value) for value in entry.values]
     out.table(("user", "client_id", "ip", "quota", "value"), sorted(rows, key=lambda row: tuple(map(str, row))))
 
@@ -208,7 +208,7 @@ def list_quotas(cluster: Cluster, out: Output) -> None:
 @click.argument("quotas", nargs=-1, required=True, metavar="QUOTA=VALUE...")
 @_whose
 @connected
-def set_quotas(cluster: Cluster, out: Output, quotas: tuple[str, ...], **given: str | None) -> None:
+def set_quotas(cluster: TargetCluster, out: Output, quotas: tuple[str, ...], **given: str | None) -> None:
     """Set quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate."""
     wanted = []
     for text in quotas:
@@ -224,13 +224,13 @@ def set_quotas(cluster: Cluster, out: Output, quotas: tuple[str, ...], **given: 
 @click.argument("quotas", nargs=-1, required=True, metavar="QUOTA...")
 @_whose
 @connected
-def remove_quotas(cluster: Cluster, out: Output, quotas: tuple[str, ...], **given: str | None) -> None:
+def remove_quotas(cluster: TargetCluster, out: Output, quotas: tuple[str, ...], **given: str | None) -> None:
     """Remove quotas."""
     _alter(cluster, out, _entity(given), [(key, 0.0, True) for key in quotas])
 
 
 def _alter(
-    cluster: Cluster, out: Output, entity: list[tuple[str, str | None]], operations: list[tuple[str, float, bool]]
+    cluster: TargetCluster, out: Output, entity: list[tuple[str, str | None]], operations: list[tuple[str, float, bool]]
 ) -> None:
     entry = AlterClientQuotasRequest.EntryData
     request = AlterClientQuotasRequest(
@@ -256,13 +256,13 @@ NAMES = {mechanism: name for name, mechanism in MECHANISMS.items()}
 SALT_BYTES = 32
 
 
-def _users(cluster: Cluster) -> dict[str, Any]:
+def _users(cluster: TargetCluster) -> dict[str, Any]:
     asked: Any = cluster.admin().describe_user_scram_credentials()
     answer: dict[str, Any] = asked.result()
     return answer
 
 
-def list_users(cluster: Cluster, out: Output) -> None:
+def list_users(cluster: TargetCluster, out: Output) -> None:
     """Print the users, and their mechanisms."""
     rows = [
         (name, NAMES.get(one.mechanism, str(one.mechanism)), one.iterations)
@@ -273,7 +273,12 @@ def list_users(cluster: Cluster, out: Output) -> None:
 
 
 def add_user(
-    cluster: Cluster, out: Output, name: str, mechanisms: Sequence[str], iterations: int, password_file: str | None
+    cluster: TargetCluster,
+    out: Output,
+    name: str,
+    mechanisms: Sequence[str],
+    iterations: int,
+    password_file: str | None,
 ) -> None:
     """Add a user, or give it a new password."""
     if not name:
@@ -286,7 +291,7 @@ def add_user(
         wait_for_each(out, "user", admin.alter_user_scram_credentials([wanted]), f"may log in with {mechanism}")
 
 
-def delete_user(cluster: Cluster, out: Output, name: str, mechanisms: Sequence[str]) -> None:
+def delete_user(cluster: TargetCluster, out: Output, name: str, mechanisms: Sequence[str]) -> None:
     """Delete a user, or only some of its mechanisms."""
     about = _users(cluster).get(name)
     had = [info.mechanism for info in about.scram_credential_infos] if about is not None else []

@@ -11,7 +11,7 @@ import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.connection import Cluster, connected
+from odradek.cli.connection import TargetCluster, connected
 from odradek.cli.general import ClusterCommands, Seconds
 from odradek.cli.output import Output
 from odradek.cli.positions import resolve, some_partitions_of
@@ -30,7 +30,7 @@ SLOTS = 40
 """Into how many parts the time is divided for the chart."""
 
 
-class Rates:
+class BenchRates:
     """Counts records and bytes, and the records in each part of the time."""
 
     def __init__(self, seconds: float) -> None:
@@ -82,11 +82,13 @@ def _is_end(message: Any) -> bool:
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @connected
-def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int, acks: str, compression: str) -> None:
+def produce(
+    cluster: TargetCluster, out: Output, topic: str, seconds: float, size: int, acks: str, compression: str
+) -> None:
     """Write records as fast as possible."""
     some_partitions_of(cluster.admin(), out, [topic])
     producer = Producer(cluster.config(acks=acks, compression_type=compression, linger_ms=5))
-    value, rates = os.urandom(size), Rates(seconds)
+    value, rates = os.urandom(size), BenchRates(seconds)
 
     def delivered(error: Any, message: Any) -> None:
         _raise(error, message)
@@ -102,7 +104,7 @@ def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int
 @click.argument("topic")
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="At most; it ends with the topic.")
 @connected
-def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
+def consume(cluster: TargetCluster, out: Output, topic: str, seconds: float) -> None:
     """Read a topic from its start as fast as possible."""
     admin = cluster.admin()
     starts = resolve(admin, out, some_partitions_of(admin, out, [topic]), OffsetSpec.earliest())
@@ -110,7 +112,7 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
         cluster.config(group_id=f"odradek-bench-{os.getpid()}", enable_auto_commit=False, enable_partition_eof=True)
     )
     consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in starts.items()])
-    rates, ended, last = Rates(seconds), 0, 0.0
+    rates, ended, last = BenchRates(seconds), 0, 0.0
     while rates.passed < seconds and ended < len(starts):
         for message in consumer.consume(1000, 0.1):
             if message.error() is None:
@@ -129,7 +131,7 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1000, show_default=True, help="Records, one by one.")
 @click.option("--size", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Bytes of each record.")
 @connected
-def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) -> None:
+def latency(cluster: TargetCluster, out: Output, topic: str, count: int, size: int) -> None:
     """Write records one by one, and read each: the time from the send to the read."""
     admin = cluster.admin()
     ends = resolve(admin, out, some_partitions_of(admin, out, [topic])[:1], OffsetSpec.latest())

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from odradek.cli.connection import Cluster, on_cluster
+from odradek.cli.connection import TargetCluster, on_cluster
 from odradek.cli.general import ClusterCommands, general_options
 from odradek.cli.output import Output
 from odradek.terminal import printable
@@ -29,7 +29,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured of one thing.
+    """A measurement of one thing.
 
     Attributes:
         name: what it is of, such as a group.
@@ -82,7 +82,7 @@ def _check(
     def decorate(measure: Callable[..., list[Figure]]) -> click.Command:
         @wraps(measure)
         def command(warning: float | None, critical: float | None, **more: Any) -> None:
-            def conclude(cluster: Cluster, out: Output, **more: Any) -> None:
+            def conclude(cluster: TargetCluster, out: Output, **more: Any) -> None:
                 _conclude(out, name, measure(cluster, out, **more), warning, critical, at_least)
 
             on_cluster(conclude, **more)
@@ -138,7 +138,7 @@ def _performance(figures: list[Figure], warning: float | None, critical: float |
 
 @_check("lag", warning=None, critical=None, unit="records")
 @click.argument("groups", nargs=-1, metavar="[GROUP...]")
-def lag(cluster: Cluster, out: Output, groups: tuple[str, ...]) -> list[Figure]:
+def lag(cluster: TargetCluster, out: Output, groups: tuple[str, ...]) -> list[Figure]:
     """Records that each group has yet to read; of all groups by default. Without a limit all is well."""
     from odradek.cli.group_kinds import KINDS, kind_of, listed
 
@@ -155,7 +155,7 @@ def lag(cluster: Cluster, out: Output, groups: tuple[str, ...]) -> list[Figure]:
     return figures
 
 
-def _partitions(cluster: Cluster) -> list[tuple[str, Any]]:
+def _partitions(cluster: TargetCluster) -> list[tuple[str, Any]]:
     topics = cluster.admin().list_topics(timeout=cluster.timeout).topics
     return [
         (f"{name}-{partition.id}", partition)
@@ -171,7 +171,7 @@ def _counted(what: str, names: list[str], of: int) -> list[Figure]:
 
 
 @_check("isr", warning=1, critical=None, unit="partitions")
-def isr(cluster: Cluster, out: Output) -> list[Figure]:
+def isr(cluster: TargetCluster, out: Output) -> list[Figure]:
     """Partitions of which a replica is not in sync (under-replicated)."""
     found = _partitions(cluster)
     behind = [name for name, partition in found if len(partition.isrs) < len(partition.replicas)]
@@ -179,21 +179,21 @@ def isr(cluster: Cluster, out: Output) -> list[Figure]:
 
 
 @_check("leaders", warning=None, critical=1, unit="partitions")
-def leaders(cluster: Cluster, out: Output) -> list[Figure]:
+def leaders(cluster: TargetCluster, out: Output) -> list[Figure]:
     """Partitions without a leader: nobody can write or read them."""
     found = _partitions(cluster)
     return _counted("have no leader", [name for name, partition in found if partition.leader < 0], len(found))
 
 
 @_check("brokers", warning=None, critical=1, unit="brokers", at_least=True)
-def brokers(cluster: Cluster, out: Output) -> list[Figure]:
+def brokers(cluster: TargetCluster, out: Output) -> list[Figure]:
     """Brokers that the cluster knows as alive."""
     count = len(cluster.broker_ids())
     return [Figure("brokers", count, f"{count} brokers are alive")]
 
 
 @_check("disk", warning=80, critical=90, unit="percent")
-def disk(cluster: Cluster, out: Output) -> list[Figure]:
+def disk(cluster: TargetCluster, out: Output) -> list[Figure]:
     """How full the device of each log directory is; one that has failed is full."""
     figures = []
     with cluster.python_admin() as admin:
@@ -213,7 +213,7 @@ def disk(cluster: Cluster, out: Output) -> list[Figure]:
 
 
 @_check("transactions", warning=None, critical=900, unit="seconds")
-def transactions(cluster: Cluster, out: Output) -> list[Figure]:
+def transactions(cluster: TargetCluster, out: Output) -> list[Figure]:
     """Age of the oldest open transaction: readers of committed records wait for its end."""
     from odradek.cli.transactions import listed
 

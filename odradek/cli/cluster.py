@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition
 from kafka.errors import IncompatibleBrokerVersion
 
-from odradek.cli.connection import Cluster, connected, error_name, sentence
+from odradek.cli.connection import TargetCluster, connected, error_name, sentence
 from odradek.cli.general import ClusterCommands
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import CreateBackupRequest
@@ -32,21 +32,25 @@ def main() -> None:
 
 @main.command()
 @connected
-def status(cluster: Cluster, out: Output) -> None:
+def status(cluster: TargetCluster, out: Output) -> None:
     """Show brokers, controller, and partitions that lack replicas or a leader; the exit status is then 1."""
     admin = cluster.admin()
     about = admin.describe_cluster(request_timeout=cluster.timeout).result()
     topics = admin.list_topics(timeout=cluster.timeout).topics
-    partitions = [(name, one) for name, topic in sorted(topics.items()) for _, one in sorted(topic.partitions.items())]
-    behind = [f"{name}-{one.id}" for name, one in partitions if len(one.isrs) < len(one.replicas)]
-    leaderless = [f"{name}-{one.id}" for name, one in partitions if one.leader < 0]
+    partitions = [
+        (name, partition) for name, topic in sorted(topics.items()) for _, partition in sorted(topic.partitions.items())
+    ]
+    behind = [
+        f"{name}-{partition.id}" for name, partition in partitions if len(partition.isrs) < len(partition.replicas)
+    ]
+    leaderless = [f"{name}-{partition.id}" for name, partition in partitions if partition.leader < 0]
     brokers = [
         {
             "broker": node.id,
             "address": f"{node.host}:{node.port}",
             "rack": node.rack,
-            "leads": sum(one.leader == node.id for _, one in partitions),
-            "replicas": sum(node.id in one.replicas for _, one in partitions),
+            "leads": sum(partition.leader == node.id for _, partition in partitions),
+            "replicas": sum(node.id in partition.replicas for _, partition in partitions),
         }
         for node in sorted(about.nodes, key=lambda node: int(node.id))
     ]
@@ -75,12 +79,12 @@ def reassign() -> None:
 
 @reassign.command("list")
 @connected
-def list_reassignments(cluster: Cluster, out: Output) -> None:
+def list_reassignments(cluster: TargetCluster, out: Output) -> None:
     """List the reassignments that are under way."""
     with cluster.python_admin() as admin:
         found = admin.list_partition_reassignments()
     rows = [
-        (*key, one["replicas"], one["adding_replicas"], one["removing_replicas"]) for key, one in sorted(found.items())
+        (*key, row["replicas"], row["adding_replicas"], row["removing_replicas"]) for key, row in sorted(found.items())
     ]
     out.table(("topic", "partition", "replicas", "adding", "removing"), rows)
 
@@ -88,7 +92,7 @@ def list_reassignments(cluster: Cluster, out: Output) -> None:
 @reassign.command()
 @click.argument("moves", nargs=-1, required=True, metavar="TOPIC[:PARTITION]=BROKER,...")
 @connected
-def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
+def start(cluster: TargetCluster, out: Output, moves: tuple[str, ...]) -> None:
     """Begin to move: `orders:0=1,2,3` has the replicas of the partition on these brokers, the first is preferred."""
     wanted: dict[TopicPartition, list[int] | None] = {}
     for text in moves:
@@ -103,13 +107,17 @@ def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
 @reassign.command()
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
 @connected
-def cancel(cluster: Cluster, out: Output, partitions: tuple[str, ...]) -> None:
+def cancel(cluster: TargetCluster, out: Output, partitions: tuple[str, ...]) -> None:
     """Cancel reassignments that are under way."""
     named = [text.partition(":") for text in partitions]
     _alter(
         cluster,
         out,
-        {one: None for topic, _, number in named for one in _partitions(cluster, out, topic, number or None)},
+        {
+            partition: None
+            for topic, _, number in named
+            for partition in _partitions(cluster, out, topic, number or None)
+        },
         "reassignment cancelled",
     )
 
@@ -121,13 +129,13 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _partitions(cluster: Cluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
+def _partitions(cluster: TargetCluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
     if number is not None:
         return [TopicPartition(topic, _number(number))]
-    return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
+    return [TopicPartition(topic, partition.partition) for partition in partitions_of(cluster.admin(), out, [topic])]
 
 
-def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
+def _alter(cluster: TargetCluster, out: Output, wanted: Any, done: str) -> None:
     if not wanted:
         return
     with cluster.python_admin() as admin:
@@ -143,7 +151,7 @@ def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
 CONNECT_S = 5.0
 
 
-def examine(cluster: Cluster, out: Output) -> None:
+def examine(cluster: TargetCluster, out: Output) -> None:
     """Tell what keeps clients on this machine from a cluster: each broker's advertised address is connected to."""
     _, metadata = cluster.reach(lambda admin: _metadata(admin, cluster.timeout))
     out.result({"bootstrap": cluster.bootstrap}, "answers, and lets this client in")
@@ -184,7 +192,7 @@ PATIENCE_S = 3600.0
 """How long a backup may take, at least: its files may have to be copied."""
 
 
-def create_backup(cluster: Cluster, out: Output, path: str) -> None:
+def create_backup(cluster: TargetCluster, out: Output, path: str) -> None:
     """Have a broker make a backup, named `path`, in the folder that its setting odradek.backup.folder names."""
     with cluster.python_admin(max(cluster.timeout, PATIENCE_S)) as admin:
         try:

@@ -195,7 +195,7 @@ BYTES = ("values", "key", "key_delimiter", "headers")
 
 
 @dataclass(frozen=True)
-class Cluster:
+class TargetCluster:
     """The cluster that a command is for. `settings` are librdkafka's; `timeout` is in seconds."""
 
     settings: Mapping[str, str]
@@ -283,7 +283,7 @@ def on_cluster(command: Callable[..., None], **more: Any) -> None:
     general = given(click.get_current_context())
     require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
     out = Output(general.as_json)
-    cluster = Cluster(_settings(general), general.timeout)
+    cluster = TargetCluster(_settings(general), general.timeout)
     try:
         command(cluster, out, **more)
     except client_errors() as error:

@@ -14,20 +14,18 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion, KafkaError
 
-from odradek.cli import explain_rules as rules
+from odradek import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster
-from odradek.cli.explain_rules import Key, Partition
+from odradek.cli.connection import TargetCluster
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, print_explanation
+from odradek.explain_rules import Key, SeenPartition
 from odradek.report import Explanation, Finding
 
-SEVERITIES = ("problem", "warning", "info")
 
-
-def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
+def explain(cluster: TargetCluster, out: Output, kind: str, name: str) -> None:
     """Print why nothing is read of a group, topic or transaction. Raises Exit with status 1 if there is a problem."""
     groups = listed(cluster, out) if kind == "group" else {}
     findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
@@ -37,11 +35,13 @@ def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
         else:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
-        findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+        findings = rules.in_order(found)
     print_explanation(out, Explanation.of(kind, name, findings))
 
 
-def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:
+def _told_by_broker(
+    cluster: TargetCluster, kind: str, name: str, *, is_group: bool
+) -> tuple[list[Finding] | None, str]:
     """Return what a broker of ours finds; None, and why there is only what a client can know.
 
     The coordinator of a group knows most of it. To look for that of no group would make the topic of groups.
@@ -58,9 +58,9 @@ def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -
     return [Finding(finding.severity, finding.rule, finding.text, finding.advice) for finding in answer.findings], ""
 
 
-def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _group(cluster: TargetCluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     if name not in known:
-        return rules.of_group(rules.Group(name, "", "", {}, {}, {}, [*known]))
+        return rules.ask(rules.GROUP_RULES, rules.SeenGroup(name, "", "", {}, {}, {}, [*known]))
     kind = kind_of(known[name])
     rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
@@ -72,30 +72,31 @@ def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) 
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
     partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
     state = known[name].get("group_state") or "Unknown"
-    return rules.of_group(rules.Group(name, kind, state, members, committed, partitions))
+    return rules.ask(rules.GROUP_RULES, rules.SeenGroup(name, kind, state, members, committed, partitions))
 
 
-def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
+def _topic(cluster: TargetCluster, name: str) -> Iterable[Finding]:
     existing = cluster.admin().list_topics(timeout=cluster.timeout).topics
     partitions = [*_partitions(cluster, [name]).values()]
     least = _least_in_sync(cluster, name) if partitions else None
-    return rules.of_topic(rules.Topic(name, partitions, least, [*existing]))
+    return rules.ask(rules.TOPIC_RULES, rules.SeenTopic(name, partitions, least, [*existing]))
 
 
-def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
+def _transaction(cluster: TargetCluster, out: Output, name: str) -> Iterable[Finding]:
     existing = [entry.transactional_id for entry in transactions.listed(cluster, out)]
     if name not in existing:
-        return rules.of_transaction(rules.Transaction(name, "", existing=existing))
+        return rules.ask(rules.TRANSACTION_RULES, rules.SeenTransaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
         found = admin.describe_transactions([name])[name]
-    return rules.of_transaction(
-        rules.Transaction(
+    return rules.ask(
+        rules.TRANSACTION_RULES,
+        rules.SeenTransaction(
             name,
             found.state.value,
             max(time.time() - found.transaction_start_time_ms / 1000, 0),
             found.transaction_timeout_ms / 1000,
             [f"{place.topic}-{place.partition}" for place in found.topic_partitions],
-        )
+        ),
     )
 
 
@@ -104,12 +105,12 @@ def _keys(names: Iterable[str]) -> list[Key]:
     return [(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
 
 
-def _committed(cluster: Cluster, group: str) -> dict[Key, int]:
+def _committed(cluster: TargetCluster, group: str) -> dict[Key, int]:
     found = cluster.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
     return {(place.topic, place.partition): place.offset for place in found.topic_partitions if place.offset >= 0}
 
 
-def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partition]:
+def _partitions(cluster: TargetCluster, topics: Collection[str]) -> dict[Key, SeenPartition]:
     """All partitions of those topics that exist, with their offsets."""
     metadata = cluster.admin().list_topics(timeout=cluster.timeout).topics
     known = {
@@ -124,7 +125,7 @@ def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partitio
     stable = _offsets(cluster, led, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
     holders = _holders(cluster, [key for key, offset in stable.items() if offset < end.get(key, offset)])
     return {
-        key: Partition(
+        key: SeenPartition(
             *key,
             one.leader if one.leader >= 0 else None,
             one.replicas,
@@ -138,7 +139,7 @@ def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partitio
     }
 
 
-def _offsets(cluster: Cluster, keys: Iterable[Key], spec: Any, isolation: Any = None) -> dict[Key, int]:
+def _offsets(cluster: TargetCluster, keys: Iterable[Key], spec: Any, isolation: Any = None) -> dict[Key, int]:
     """Of the partitions whose leader tells them."""
     wanted = {TopicPartition(*key): spec for key in keys}
     if not wanted:
@@ -153,7 +154,7 @@ def _offsets(cluster: Cluster, keys: Iterable[Key], spec: Any, isolation: Any = 
     return found
 
 
-def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
+def _holders(cluster: TargetCluster, keys: Iterable[Key]) -> dict[Key, str]:
     """Find whose transactions hold the partitions, as far as the cluster says."""
     wanted = [PythonTopicPartition(*key) for key in keys]
     if not wanted:
@@ -176,7 +177,7 @@ def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
     }
 
 
-def _least_in_sync(cluster: Cluster, topic: str) -> int | None:
+def _least_in_sync(cluster: TargetCluster, topic: str) -> int | None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         found = cluster.admin().describe_configs([resource])[resource].result()

@@ -1,4 +1,4 @@
-"""What commands have in common: the options that may stand anywhere, arguments, and groups of commands."""
+"""The common part of commands: the options that may stand anywhere, arguments, and groups of commands."""
 
 from __future__ import annotations
 

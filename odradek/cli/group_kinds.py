@@ -15,7 +15,7 @@ import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.connection import Cluster, refusals
+from odradek.cli.connection import TargetCluster, refusals
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import (
     AlterShareGroupOffsetsRequest,
@@ -32,27 +32,27 @@ Places = set[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class GroupKind:
     """The functions by which the commands work with a kind of groups."""
 
-    members: Callable[[Cluster, str], tuple[Rows, Places]]
+    members: Callable[[TargetCluster, str], tuple[Rows, Places]]
     """Returns also the partitions from which they read."""
-    offsets: Callable[[Cluster, Output, str, Places], Rows]
+    offsets: Callable[[TargetCluster, Output, str, Places], Rows]
     """Those partitions are shown too; what is refused of a partition is told."""
-    alter: Callable[[Cluster, str, Offsets], Offsets]
+    alter: Callable[[TargetCluster, str, Offsets], Offsets]
     """Returns the error codes of the partitions that are refused."""
     standing: str = "committed"
     """The name that `offsets` has for the offset that `alter` sets."""
 
 
-def ask_coordinator(cluster: Cluster, group: str, request: Any) -> Any:
+def ask_coordinator(cluster: TargetCluster, group: str, request: Any) -> Any:
     """The answer of the group's coordinator. Raises KafkaException, KafkaError."""
     with cluster.python_admin() as admin:
         coordinator = admin._manager.run(admin._find_coordinator_id, group)
         return admin._manager.run(admin._manager.send, request, coordinator)
 
 
-def consumer_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
+def consumer_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
     """List the members, and the partitions that they read. Raises KafkaException."""
     about = cluster.admin().describe_consumer_groups([group])[group].result()
     assigned = {(each.topic, each.partition) for member in about.members for each in member.assignment.topic_partitions}
@@ -67,7 +67,7 @@ def consumer_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
     ], assigned
 
 
-def committed_offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
+def committed_offsets(cluster: TargetCluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
     """List the committed offset of each partition, and its lag; a partition without a commit has none.
 
     Raises KafkaException.
@@ -94,7 +94,7 @@ def committed_offsets(cluster: Cluster, out: Output, group: str, assigned: Itera
     ]
 
 
-def commit_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
+def commit_offsets(cluster: TargetCluster, group: str, new: Offsets) -> Offsets:
     """Commit other offsets for the group; returns the error codes of those refused. Raises KafkaException."""
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*key, offset) for key, offset in new.items()])
     done = cluster.admin().alter_consumer_group_offsets([wanted])[group].result()
@@ -103,7 +103,7 @@ def commit_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
     }
 
 
-def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
+def share_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
     """List the members; the cluster knows a start, or none, of each partition that they read.
 
     Raises KafkaException, KafkaError.
@@ -126,7 +126,7 @@ def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
     ], set()
 
 
-def share_offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
+def share_offsets(cluster: TargetCluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
     """List the start of the group in each partition, and its lag, as far as the cluster knows them."""
     return [
         {
@@ -139,7 +139,7 @@ def share_offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[
     ]
 
 
-def start_at_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
+def start_at_offsets(cluster: TargetCluster, group: str, new: Offsets) -> Offsets:
     """Let the group start at other offsets; returns the error codes of those refused. Raises KafkaError."""
     of_topic, of_partition = (
         AlterShareGroupOffsetsRequest.RequestTopic,
@@ -162,7 +162,7 @@ def start_at_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
     }
 
 
-def _partitions(cluster: Cluster, out: Output, group: str) -> list[tuple[Any, Any]]:
+def _partitions(cluster: TargetCluster, out: Output, group: str) -> list[tuple[Any, Any]]:
     """Each topic that the group has read, with each of its partitions, in order."""
     wanted = DescribeShareGroupOffsetsRequest.RequestGroup(group_id=group, topics=None)
     (about,) = ask_coordinator(cluster, group, DescribeShareGroupOffsetsRequest(groups=[wanted])).groups
@@ -178,7 +178,7 @@ def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
 
 
-def streams_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
+def streams_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
     """List the members, and the partitions that they read; tasks are named as Kafka Streams names them: `0_2`.
 
     Raises KafkaException, KafkaError.
@@ -218,20 +218,20 @@ def _read(about: Any) -> set[tuple[str, int]]:
     }
 
 
-def _tasks(found: Iterable[Any]) -> list[str]:
-    return sorted(f"{one.subtopology_id}_{partition}" for one in found for partition in one.partitions)
+def _tasks(tasks: Iterable[Any]) -> list[str]:
+    return sorted(f"{task.subtopology_id}_{partition}" for task in tasks for partition in task.partitions)
 
 
-COMMITTING = Kind(consumer_members, committed_offsets, commit_offsets)
-KINDS: Mapping[str, Kind] = {
+COMMITTING = GroupKind(consumer_members, committed_offsets, commit_offsets)
+KINDS: Mapping[str, GroupKind] = {
     "classic": COMMITTING,
     "consumer": COMMITTING,
-    "share": Kind(share_members, share_offsets, start_at_offsets, "start"),
-    "streams": Kind(streams_members, committed_offsets, commit_offsets),
+    "share": GroupKind(share_members, share_offsets, start_at_offsets, "start"),
+    "streams": GroupKind(streams_members, committed_offsets, commit_offsets),
 }
 
 
-def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
+def listed(cluster: TargetCluster, out: Output) -> dict[str, dict[str, Any]]:
     """All groups, of each kind, by id; a broker that does not tell its own is told."""
     found: dict[str, dict[str, Any]] = {}
     with cluster.python_admin() as admin:
@@ -246,7 +246,7 @@ def kind_of(group: Mapping[str, Any]) -> str:
     return (group.get("group_type") or "classic").lower()
 
 
-def require_kind(group: Mapping[str, Any]) -> Kind:
+def require_kind(group: Mapping[str, Any]) -> GroupKind:
     """Return the kind of a group. Raises ClickException for a kind of a newer Kafka's."""
     found = KINDS.get(kind_of(group))
     if found is None:

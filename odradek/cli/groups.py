@@ -9,9 +9,9 @@ import click
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from odradek.cli.connection import Cluster, client_errors, connected, refusals, sentence, wait_for_each
+from odradek.cli.connection import TargetCluster, client_errors, connected, refusals, sentence, wait_for_each
 from odradek.cli.general import LARGEST, ClusterCommands, confirm
-from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
+from odradek.cli.group_kinds import KINDS, GroupKind, Places, Rows, kind_of, listed, require_kind, unknown_kind
 from odradek.cli.kafka_python import name_of
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
@@ -25,7 +25,7 @@ def main() -> None:
 
 @main.command("list")
 @connected
-def list_(cluster: Cluster, out: Output) -> None:
+def list_(cluster: TargetCluster, out: Output) -> None:
     """List the groups of every kind: classic, consumer, share, streams."""
     rows = [
         (name, kind_of(one), one.get("group_state"), one.get("protocol_type"))
@@ -37,7 +37,7 @@ def list_(cluster: Cluster, out: Output) -> None:
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @connected
-def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
+def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe groups of any kind: members, offsets, lag."""
     known = listed(cluster, out)
     described = []
@@ -56,14 +56,14 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
                 out.table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _tell_unlisted(cluster: Cluster, out: Output, name: str) -> None:
+def _tell_unlisted(cluster: TargetCluster, out: Output, name: str) -> None:
     """Tell why a group is not among those listed: the cluster lists only those that one may see."""
     with refusals(out, {"group": name}):
         cluster.admin().describe_consumer_groups([name])[name].result()
         out.failure({"group": name}, "GROUP_ID_NOT_FOUND", "GROUP_ID_NOT_FOUND: there is no such group")
 
 
-def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any]) -> dict[str, Any]:
+def _described(cluster: TargetCluster, out: Output, name: str, group: Mapping[str, Any]) -> dict[str, Any]:
     kind = KINDS.get(kind_of(group))
     members, offsets, assigned = Rows(), Rows(), Places()
     if kind is None:
@@ -96,7 +96,7 @@ def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def reset_offsets(
-    cluster: Cluster,
+    cluster: TargetCluster,
     out: Output,
     name: str,
     topics: tuple[str, ...],
@@ -143,7 +143,7 @@ def _chosen(admin: AdminClient, out: Output, topics: tuple[str, ...]) -> list[To
     return found
 
 
-def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offsets) -> Offsets:
+def _altered(cluster: TargetCluster, out: Output, kind: GroupKind, name: str, offsets: Offsets) -> Offsets:
     """Set the offsets; returns those that are set, and tells of the others. Raises ClickException."""
     try:
         refused = kind.alter(cluster, name, offsets)
@@ -159,7 +159,7 @@ def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offs
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
-def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
+def delete(cluster: TargetCluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups of any kind, with their offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
     wait_for_each(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")

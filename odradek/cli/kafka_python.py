@@ -1,4 +1,4 @@
-"""What only the commands need that work through kafka-python: its admin client, its settings and errors.
+"""The part of the commands that work through kafka-python: its admin client, its settings and errors.
 
 It is imported by those commands alone, as it takes longer than all else that a command imports.
 """

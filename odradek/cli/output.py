@@ -1,4 +1,4 @@
-"""What a command prints: tables and sentences for people, one JSON document for programs (`--json`)."""
+"""The output of a command: tables and sentences for people, one JSON document for programs (`--json`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output:
         self.as_json = as_json
         self.failures = 0
         self._results: list[dict[str, Any]] = []
-        self._told: set[tuple[object, str]] = set()
+        self._reported: set[tuple[object, str]] = set()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print rows below their titles; as JSON, an array of objects."""
@@ -52,9 +52,9 @@ class Output:
     def failure(self, what: Mapping[str, Any], name: str, text: str) -> None:
         """Tell, once, that one of several things was refused; the command goes on, and ends with status 1."""
         kind, named = next(iter(what.items()))
-        if (named, name) in self._told:
+        if (named, name) in self._reported:
             return
-        self._told.add((named, name))
+        self._reported.add((named, name))
         self.failures += 1
         self._results.append({**what, "error": name, "message": text})
         click.echo(f"Error: {kind.replace('_', ' ')} {printable(str(named))}: {text}", err=True)

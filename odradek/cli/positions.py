@@ -131,7 +131,7 @@ def resolve(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition
 
     Partitions of which it is not to be had are told, and left out.
     """
-    wanted = [TopicPartition(one.topic, one.partition) for one in led(admin, out, partitions)]
+    wanted = [TopicPartition(ledger.topic, ledger.partition) for ledger in led(admin, out, partitions)]
     if isinstance(position, int):
         return {(place.topic, place.partition): position for place in wanted}
     found = _list(admin, out, wanted, position)
@@ -142,7 +142,7 @@ def resolve(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition
 def _list(admin: AdminClient, out: Output, partitions: list[TopicPartition], spec: OffsetSpec) -> Offsets:
     futures = admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
     found = {}
-    for one, future in futures.items():
-        with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
-            found[one.topic, one.partition] = future.result().offset
+    for partition, future in futures.items():
+        with refusals(out, {"partition": f"{partition.topic}-{partition.partition}"}):
+            found[partition.topic, partition.partition] = future.result().offset
     return found

@@ -151,7 +151,7 @@ def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message]
 EVERY_S = 0.5
 
 
-class Progress:
+class RecordCounter:
     """Counts records and bytes; prints them twice a second if standard error is a terminal."""
 
     def __init__(self, verb: str) -> None:

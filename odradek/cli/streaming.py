@@ -14,11 +14,11 @@ import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.connection import Cluster, connected, error_name, refusals, sentence
+from odradek.cli.connection import TargetCluster, connected, error_name, refusals, sentence
 from odradek.cli.general import pairs
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, led, resolve, some_partitions_of, with_numbers, within
-from odradek.cli.records import ENCODINGS, Progress, decoded, formatter, from_json
+from odradek.cli.records import ENCODINGS, RecordCounter, decoded, formatter, from_json
 
 FORMATS = (*ENCODINGS, "json")
 
@@ -37,7 +37,7 @@ FORMATS = (*ENCODINGS, "json")
 @click.option("--create", is_flag=True, help="Let the cluster create the topic, if it allows that.")
 @connected
 def produce(
-    cluster: Cluster,
+    cluster: TargetCluster,
     out: Output,
     topic: str,
     values: tuple[str, ...],
@@ -115,7 +115,7 @@ def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Itera
 
 
 def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[str, Any]]) -> None:
-    progress = Progress("wrote")
+    progress = RecordCounter("wrote")
     failures: dict[str, tuple[int, str]] = {}
 
     def delivered(error: Any, message: Any) -> None:
@@ -161,7 +161,7 @@ POLL_S = 0.2
 )
 @connected
 def consume(
-    cluster: Cluster,
+    cluster: TargetCluster,
     out: Output,
     topics: tuple[str, ...],
     position: Any,
@@ -194,7 +194,7 @@ def consume(
     if group is not None:
         consumer.subscribe(sorted({place.topic for place in every}))
         without_end = {(place.topic, place.partition) for place in every}
-        without_end -= {(one.topic, one.partition) for one in led(admin, notices, every)}
+        without_end -= {(place.topic, place.partition) for place in led(admin, notices, every)}
     else:
         start = OffsetSpec.earliest() if position is None else position
         offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
@@ -229,7 +229,7 @@ def _read(
     ended: set[tuple[str, int]],
 ) -> None:
     """Print records until it is enough; `ended` are partitions whose end is not waited for."""
-    progress = Progress("read")
+    progress = RecordCounter("read")
     try:
         while count is None or progress.records < count:
             message = consumer.poll(POLL_S)

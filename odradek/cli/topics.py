@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.connection import Cluster, connected, refusals, wait_for_each
+from odradek.cli.connection import TargetCluster, connected, refusals, wait_for_each
 from odradek.cli.general import INT32, ClusterCommands, confirm, pairs
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
@@ -35,7 +35,7 @@ def main() -> None:
 @main.command("list")
 @click.option("--internal", is_flag=True, help="Also topics of the cluster's own.")
 @connected
-def list_(cluster: Cluster, out: Output, internal: bool) -> None:
+def list_(cluster: TargetCluster, out: Output, internal: bool) -> None:
     """List the topics."""
     found = cluster.admin().list_topics(timeout=cluster.timeout).topics
     out.table(
@@ -60,7 +60,7 @@ def list_(cluster: Cluster, out: Output, internal: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only check.")
 @connected
 def create(
-    cluster: Cluster,
+    cluster: TargetCluster,
     out: Output,
     names: tuple[str, ...],
     partitions: int | None,
@@ -78,7 +78,7 @@ def create(
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @connected
-def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
+def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe topics: partitions with leader, replicas and offsets, and the configurations that were set."""
     admin = cluster.admin()
     found = [_described(admin, out, name, about) for name, about in described(admin, out, names).items()]
@@ -138,7 +138,12 @@ def _configs(admin: AdminClient, name: str) -> dict[str, str]:
 @click.option("-p", "--partitions", type=INT32, help="Have so many partitions.")
 @connected
 def alter(
-    cluster: Cluster, out: Output, name: str, configs: tuple[str, ...], unset: tuple[str, ...], partitions: int | None
+    cluster: TargetCluster,
+    out: Output,
+    name: str,
+    configs: tuple[str, ...],
+    unset: tuple[str, ...],
+    partitions: int | None,
 ) -> None:
     """Alter the configurations of a topic, or add partitions to it."""
     if "" in unset:
@@ -154,7 +159,11 @@ def alter(
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         wait_for_each(
-            out, "topic", admin.incremental_alter_configs([resource]), "configurations altered", lambda one: one.name
+            out,
+            "topic",
+            admin.incremental_alter_configs([resource]),
+            "configurations altered",
+            lambda resource: resource.name,
         )
     if partitions:
         wait_for_each(
@@ -166,7 +175,7 @@ def alter(
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
-def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
+def delete(cluster: TargetCluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete topics, with all their records."""
     confirm(f"Delete {', '.join(names)}?", yes)
     wait_for_each(
@@ -182,7 +191,7 @@ def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> 
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
-def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
+def trim(cluster: TargetCluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
     """Delete the first records of a topic's partitions."""
     admin = cluster.admin()
     offsets = resolve(admin, out, with_numbers(some_partitions_of(admin, out, [name]), partitions), position)

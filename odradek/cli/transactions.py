@@ -12,7 +12,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
 from kafka.errors import InvalidTransactionTimeoutError
 
-from odradek.cli.connection import Cluster, connected, refusals
+from odradek.cli.connection import TargetCluster, connected, refusals
 from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.output import Output
 
@@ -27,7 +27,7 @@ def main() -> None:
     """List, describe and abort transactions."""
 
 
-def listed(cluster: Cluster, out: Output, states: Collection[str] = ()) -> list[Any]:
+def listed(cluster: TargetCluster, out: Output, states: Collection[str] = ()) -> list[Any]:
     """The transactional ids of these states, of all without one; a broker that does not tell its own is told."""
     found: list[Any] = []
     with cluster.python_admin() as admin:
@@ -47,7 +47,7 @@ def listed(cluster: Cluster, out: Output, states: Collection[str] = ()) -> list[
     help=f"Only these; may be repeated: {', '.join(STATES)}.",
 )
 @connected
-def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
+def list_(cluster: TargetCluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""
     rows = sorted(
         (entry.transactional_id, entry.state.value, entry.producer_id) for entry in listed(cluster, out, states)
@@ -58,7 +58,7 @@ def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...")
 @connected
-def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
+def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe transactional ids: state, age, partitions."""
     found: dict[str, Any] = {}
     with cluster.python_admin() as admin:
@@ -71,15 +71,17 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
         [
             (
                 name,
-                one.state.value,
-                one.producer_id,
-                one.producer_epoch,
-                one.transaction_timeout_ms,
-                round((now - one.transaction_start_time_ms) / 1000) if one.transaction_start_time_ms > 0 else None,
-                sorted(f"{each.topic}-{each.partition}" for each in one.topic_partitions),
-                one.coordinator_id,
+                transaction.state.value,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                transaction.transaction_timeout_ms,
+                round((now - transaction.transaction_start_time_ms) / 1000)
+                if transaction.transaction_start_time_ms > 0
+                else None,
+                sorted(f"{each.topic}-{each.partition}" for each in transaction.topic_partitions),
+                transaction.coordinator_id,
             )
-            for name, one in sorted(found.items())
+            for name, transaction in sorted(found.items())
         ],
     )
 
@@ -91,7 +93,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def abort(
-    cluster: Cluster,
+    cluster: TargetCluster,
     out: Output,
     transactional_id: str | None,
     partition: str | None,
@@ -118,14 +120,16 @@ def abort(
         open_ = [producer for producer in producers if producer.current_transaction_start_offset == start_offset]
         if not open_:
             raise click.ClickException(f"{partition} has no open transaction that begins at {start_offset}")
-        one = open_[0]
+        transaction = open_[0]
         admin.abort_transaction(
-            AbortTransactionSpec(at, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0))
+            AbortTransactionSpec(
+                at, transaction.producer_id, transaction.producer_epoch, max(transaction.coordinator_epoch, 0)
+            )
         )
     out.result({"partition": partition}, f"the transaction that begins at {start_offset} is aborted")
 
 
-def _fence(cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
+def _fence(cluster: TargetCluster, transactional_id: str, timeout_ms: int) -> None:
     """Begin anew in the name of the id, with its own time-out, or with a short one if the broker now allows less."""
     for each in (timeout_ms, SHORT_TIMEOUT_MS):
         producer = KafkaProducer(

@@ -1,4 +1,4 @@
-"""What several brokers of a cluster say together: answers joined into one, and partitions that are not in sync."""
+"""Questions to several brokers of a cluster: answers joined into one, and partitions that are not in sync."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def spread(brokers: Sequence[ClusterBroker], method: str, path: str, values: Map
     """Ask all brokers, and join what they answer."""
     match path.strip("/").split("/"):
         case ["faults", ids]:
-            return _of_fault(brokers, ids, lambda broker, one: broker.control.send(method, f"/faults/{one}", values))
+            return _of_fault(
+                brokers, ids, lambda broker, fault_id: broker.control.send(method, f"/faults/{fault_id}", values)
+            )
         case ["faults", ids, "wait"]:
             return _wait(brokers, ids, values)
         case ["reset"]:
@@ -62,13 +64,16 @@ def spread(brokers: Sequence[ClusterBroker], method: str, path: str, values: Map
     answers = {broker.index: broker.control.send(method, path, values) for broker in brokers}
     first: Json = next(iter(answers.values()))
     if "id" in first:  # a fault was set, or a crash
-        return {**first, "id": BETWEEN_IDS.join(f"{index}{AFTER_BROKER}{one['id']}" for index, one in answers.items())}
+        return {
+            **first,
+            "id": BETWEEN_IDS.join(f"{index}{AFTER_BROKER}{each['id']}" for index, each in answers.items()),
+        }
     if "faults" in first:
         return {
             "faults": [
                 {**fault, "id": f"{index}{AFTER_BROKER}{fault['id']}"}
-                for index, one in answers.items()
-                for fault in one["faults"]
+                for index, each in answers.items()
+                for fault in each["faults"]
             ]
         }
     if "share_sessions" in first:
@@ -89,14 +94,14 @@ def _in_flight(group: str, answers: Sequence[Json]) -> Json:
     return {
         "group": group,
         "share_sessions": sorted({member for answer in answers for member in answer["share_sessions"]}),
-        "partitions": sorted(partitions, key=lambda one: (one["topic"], one["partition"])),
+        "partitions": sorted(partitions, key=lambda partition: (partition["topic"], partition["partition"])),
     }
 
 
 def _of_fault(brokers: Sequence[ClusterBroker], ids: str, ask: Callable[[ClusterBroker, str], Json]) -> Json:
     """Join what the brokers say of a fault; one that was started again does not know it any more."""
     found: list[Json] = []
-    by_broker = dict(one.split(AFTER_BROKER, 1) for one in ids.split(BETWEEN_IDS))
+    by_broker = dict(part.split(AFTER_BROKER, 1) for part in ids.split(BETWEEN_IDS))
     for broker in brokers:
         if str(broker.index) not in by_broker:
             continue
@@ -112,9 +117,9 @@ def _of_fault(brokers: Sequence[ClusterBroker], ids: str, ask: Callable[[Cluster
     return {
         **found[0],
         "id": ids,
-        "hits": sum(one.get("hits", 0) for one in found),
-        "active": any(one.get("active") for one in found),
-        "requests": [request for one in found for request in one.get("requests", ())],
+        "hits": sum(fault.get("hits", 0) for fault in found),
+        "active": any(fault.get("active") for fault in found),
+        "requests": [request for fault in found for request in fault.get("requests", ())],
     }
 
 
@@ -123,7 +128,7 @@ def _wait(brokers: Sequence[ClusterBroker], ids: str, values: Mapping[str, Any])
     timeout = values.get("timeout", 5.0)
     deadline = time.monotonic() + timeout
     while True:
-        fault = _of_fault(brokers, ids, lambda broker, one: broker.control.get(f"/faults/{one}"))
+        fault = _of_fault(brokers, ids, lambda broker, fault_id: broker.control.get(f"/faults/{fault_id}"))
         if fault["hits"] >= hits:
             return fault
         if time.monotonic() > deadline:

@@ -68,12 +68,13 @@ class Cluster(SecuredControls, Entered):
         security: str | None = None,
         users: Users | None = None,
         acls: Iterable[str] | None = None,
+        warm: bool = True,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
         `settings` are for all brokers, `racks` one for each. In `data_dir` each broker has a folder of its own; without
-        it the data goes with the cluster. `profile`, `python`, `security`, `users` and `acls` are as for a `Broker`;
-        the authority and the users are those of all brokers. Raises ValueError.
+        it the data goes with the cluster. The other parameters are as for a `Broker`; the authority and the users are
+        those of all brokers. Raises ValueError.
         """
         count = _count(brokers)
         require_profile(profile)
@@ -95,6 +96,7 @@ class Cluster(SecuredControls, Entered):
             "python": python,
             "start_timeout": start_timeout,
             "stop_timeout": stop_timeout,
+            "warm": warm,
         }
         self._controller = ClusterController(
             self._network,

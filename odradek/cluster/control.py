@@ -366,7 +366,7 @@ def _starts(text: str | None, indexes: list[int]) -> dict[int, str]:
     """The parameter `from` by partition."""
     if text is None or ":" not in text:
         return dict.fromkeys(indexes, text or "0")
-    given = dict(one.split(":", 1) for one in text.split(","))
+    given = dict(pair.split(":", 1) for pair in text.split(","))
     unknown = [index for index in given if not index.isdecimal() or int(index) not in indexes]
     if unknown:
         raise ControlError(f"from_: partition {unknown[0]} is not read", parameter="from")

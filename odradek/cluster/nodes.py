@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from odradek.process import Broker, BrokerStartError
 from odradek.security import acl_settings
+from odradek.warm import WARM
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -281,6 +282,8 @@ def start_together(brokers: Sequence[ClusterBroker], port: ReservedPort) -> None
     """
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # only for who starts a cluster
 
+    if len(brokers) > 1:
+        WARM.expect_several()
     with ThreadPoolExecutor(len(brokers), "odradek-start") as threads:
         starts = {threads.submit(broker.start): broker for broker in brokers}
         try:

@@ -1,3 +1,3 @@
-"""What the pytest plugin is made of; `factories` makes fixtures of your own."""
+"""The parts of the pytest plugin; `factories` makes fixtures of your own."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from odradek.cluster.cluster import Cluster
 from odradek.control import ControlClient
 from odradek.controls import Controls, RemoteBroker
 from odradek.process import Broker
-from odradek.pytest.options import Options, Wanted, topics_of
+from odradek.pytest.options import MarkerOptions, Options, topics_of
 from odradek.pytest.pool import cleaned, made_by, pool_of
 from odradek.topic import Topic
 
@@ -88,7 +88,7 @@ def odradek(request: pytest.FixtureRequest) -> Iterator[Controls]:
 
     With anything but `topics` in the marker it is another broker that is so; tests with equal markers share it.
     """
-    wanted = Wanted.of(request.node)
+    wanted = MarkerOptions.of(request.node)
     with cleaned(request, _broker_for(request, wanted)) as controls:
         made = made_by(request.node)
         made += [controls.topic(name, **parameters) for name, parameters in wanted.topics.items()]
@@ -119,7 +119,7 @@ def odradek_fresh_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     options = Options.of(request.config)
     options.require_own("odradek_fresh_broker starts a broker")
     pool = pool_of(request.config)
-    wanted = Wanted.of(request.node)
+    wanted = MarkerOptions.of(request.node)
     broker = pool.start({**options.settings, **wanted.settings}, **wanted.options)
     yield broker
     pool.close(broker)
@@ -161,7 +161,7 @@ def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """
     options = Options.of(request.config)
     options.require_own("odradek_cluster starts brokers")
-    wanted = Wanted.of(request.node)
+    wanted = MarkerOptions.of(request.node)
     cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings}, **wanted.options)
     with cleaned(request, cluster):
         made_by(request.node).extend(cluster.topic(name, **given) for name, given in wanted.topics.items())
@@ -177,7 +177,7 @@ def odradek_client_config(odradek: Controls) -> Callable[..., dict[str, Any]]:
     return odradek.client_config
 
 
-def _broker_for(request: pytest.FixtureRequest, wanted: Wanted) -> Controls:
+def _broker_for(request: pytest.FixtureRequest, wanted: MarkerOptions) -> Controls:
     if not wanted.needs_own:
         shared: Controls = request.getfixturevalue("odradek_broker")
         return shared

@@ -1,4 +1,4 @@
-"""What pytest's command line, its configuration and a test's marker say of the broker."""
+"""The options for the broker from pytest's command line, its configuration and a test's marker."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Options:
         bootstrap: `host:port` of a broker that runs elsewhere.
         control: the URL of its control interface.
         shared: other processes of the test run use the same broker.
+        cold: no broker is a fork of a process that has loaded everything (`odradek/warm.py`).
         start_timeout: how long a broker or a cluster may take to start, in seconds; None for what the kit allows.
     """
 
@@ -36,6 +37,7 @@ class Options:
     control: str | None = None
     token: str | None = None
     shared: bool = False
+    cold: bool = False
     start_timeout: float | None = None
 
     @classmethod
@@ -46,6 +48,7 @@ class Options:
         group = parser.getgroup("odradek", "Odradek, a Kafka broker")
         group.addoption("--odradek-set", action="append", default=[], metavar="KEY=VALUE", help=SET_HELP)
         group.addoption("--odradek-start-timeout", metavar="SECONDS", help=START_TIMEOUT_HELP)
+        group.addoption("--odradek-cold", action="store_true", help=COLD_HELP)
         group.addoption("--odradek-bootstrap", metavar="HOST:PORT", help="Use the broker that runs there.")
         group.addoption("--odradek-control", metavar="URL", help="Its control interface, http://HOST:PORT.")
         group.addoption("--odradek-control-token", metavar="TOKEN", help="What odradek.control.token is there.")
@@ -69,6 +72,7 @@ class Options:
             control,
             config.getoption("--odradek-control-token"),
             shared=elsewhere and hasattr(config, XDIST),
+            cold=config.getoption("--odradek-cold"),
             start_timeout=_start_timeout(config),
         )
 
@@ -84,6 +88,8 @@ class Options:
 
 
 SET_HELP = "A setting of the brokers, in server.properties names; may be repeated, and wins over odradek_settings."
+
+COLD_HELP = "Start each broker as a program of its own, never as a fork of a process that has loaded everything."
 
 START_TIMEOUT_HELP = "How long a broker may take to start, in seconds (default 30; a cluster 60): for a busy machine."
 
@@ -117,8 +123,8 @@ def _setting(where: str, text: str) -> tuple[str, str]:
 
 
 def _require_address(text: str) -> None:
-    for one in text.split(","):
-        host, _, port = one.rpartition(":")
+    for word in text.split(","):
+        host, _, port = word.rpartition(":")
         if not host or not port.isdecimal():
             raise pytest.UsageError(f"--odradek-bootstrap: {text!r} is not HOST:PORT")
 
@@ -142,7 +148,7 @@ ACCEPTED = ("topics", "settings", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MarkerOptions:
     """The wishes of the markers of a test; the nearest one wins. `topics` has the parameters of `Controls.topic`.
 
     `options` are parameters of `Broker`.
@@ -153,7 +159,7 @@ class Wanted:
     options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, item: pytest.Item) -> Wanted:
+    def of(cls, item: pytest.Item) -> MarkerOptions:
         """Read the markers of a test. A wrong one fails the test."""
         wanted = cls()
         try:

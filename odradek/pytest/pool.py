@@ -48,15 +48,16 @@ class Pool:
     """All running brokers that fixtures started. `close_all` ends them.
 
     `options` of brokers and clusters are the parameters of `Broker` and `Cluster`; `start_timeout` is that of those
-    whose fixtures have none.
+    whose fixtures have none, and `warm` is that of all.
     """
 
-    def __init__(self, start_timeout: float | None = None) -> None:
-        self._defaults: dict[str, Any] = {} if start_timeout is None else {"start_timeout": start_timeout}
+    def __init__(self, start_timeout: float | None = None, *, warm: bool = True) -> None:
+        self._defaults: dict[str, Any] = {"warm": warm}
+        self._defaults |= {} if start_timeout is None else {"start_timeout": start_timeout}
         self._brokers: list[SharedBroker] = []
         self._clusters: list[SharedCluster] = []
         self._kept: dict[str, SharedBroker] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._unclean: set[int] = set()
         self._cluster: tuple[str, SharedCluster] | None = None
 
@@ -91,7 +92,7 @@ class Pool:
 
     def close(self, broker: SharedBroker) -> None:
         """End a broker for good."""
-        self._brokers = [one for one in self._brokers if one is not broker]
+        self._brokers = [other for other in self._brokers if other is not broker]
         broker.close_for_good()
 
     def cluster(self, settings: Settings, **options: Any) -> SharedCluster:
@@ -108,7 +109,7 @@ class Pool:
 
     def close_cluster(self, cluster: SharedCluster) -> None:
         """End a cluster for good."""
-        self._clusters = [one for one in self._clusters if one is not cluster]
+        self._clusters = [other for other in self._clusters if other is not cluster]
         cluster.close_for_good()
 
     def close_all(self) -> None:
@@ -123,7 +124,7 @@ class Pool:
         """Give each that is not running, or that could not be cleaned, a new life: empty, at its address."""
         for broker in self._brokers:
             if not broker.running or id(broker) in self._unclean:
-                self._told.discard(id(broker))
+                self._reported.discard(id(broker))
                 self._unclean.discard(id(broker))
                 broker.start_anew()
         for cluster in self._clusters:
@@ -132,7 +133,7 @@ class Pool:
 
     def _renew_cluster(self, cluster: SharedCluster) -> None:
         if not cluster.whole or id(cluster) in self._unclean:
-            self._told -= {id(node) for node in (*cluster.brokers, cluster.controller)}
+            self._reported -= {id(node) for node in (*cluster.brokers, cluster.controller)}
             self._unclean.discard(id(cluster))
             cluster.start_anew()
 
@@ -143,8 +144,8 @@ class Pool:
     def words_of_the_dead(self) -> str:
         """How the brokers ended that died since this was asked last, and their logs' ends; empty if none did."""
         clustered = [node for cluster in self._clusters for node in (*cluster.brokers, cluster.controller)]
-        dead = [broker for broker in (*self._brokers, *clustered) if broker.died and id(broker) not in self._told]
-        self._told.update(map(id, dead))
+        dead = [broker for broker in (*self._brokers, *clustered) if broker.died and id(broker) not in self._reported]
+        self._reported.update(map(id, dead))
         return "\n".join(broker.last_words() for broker in dead)
 
 
@@ -160,7 +161,8 @@ POOL = pytest.StashKey[Pool]()
 def pool_of(config: pytest.Config) -> Pool:
     """The brokers of this test run."""
     if POOL not in config.stash:
-        config.stash[POOL] = Pool(Options.of(config).start_timeout)
+        options = Options.of(config)
+        config.stash[POOL] = Pool(options.start_timeout, warm=not options.cold)
     return config.stash[POOL]
 
 

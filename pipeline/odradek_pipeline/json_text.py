@@ -1,4 +1,4 @@
-"""What counts as JSON: one value as in RFC 8259. Spark's own parser takes more than that unless it is told not to."""
+"""Valid JSON: one value as in RFC 8259. Spark's own parser takes more than that unless it is told not to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parsed(text: Column, kind: DataType) -> Column:
     return F.from_json(text, document, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT} | STRICT)
 
 
-def is_parsed(found: Column) -> Column:
+def is_parsed(value: Column) -> Column:
     """Whether all of an enclosed text was parsed.
 
     A value that itself closes the array and goes on (`{"n":1}]}`) does not end with the three nulls, or not after
@@ -54,16 +54,16 @@ def is_parsed(found: Column) -> Column:
     """
     from pyspark.sql import functions as F
 
-    lists = found[VALUES]
+    lists = value[VALUES]
     ends = (F.size(lists) == 2) & (F.size(F.get(lists, F.lit(1))) == 3)
-    return found.isNotNull() & found[CORRUPT].isNull() & F.coalesce(ends, F.lit(False))
+    return value.isNotNull() & value[CORRUPT].isNull() & F.coalesce(ends, F.lit(False))
 
 
-def elements(found: Column) -> Column:
+def elements(value: Column) -> Column:
     """The values in an enclosed text: as many as there are, and one in JSON."""
     from pyspark.sql import functions as F
 
-    return F.get(found[VALUES], F.lit(0))
+    return F.get(value[VALUES], F.lit(0))
 
 
 def count(value: Column) -> Column:

@@ -80,7 +80,7 @@ ADMIN_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterAddress:
     """Where the brokers are. `options` go to the connector; those named `kafka.*` to the admin client as well."""
 
     bootstrap: str
@@ -110,7 +110,7 @@ class ClusterError(Exception):
 class Admin:
     """Kafka's Java admin client, in the driver's JVM. Its failures are ClusterErrors."""
 
-    def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
+    def __init__(self, spark: SparkSession, cluster: ClusterAddress) -> None:
         from py4j.protocol import Py4JJavaError
 
         jvm: Any = spark._jvm

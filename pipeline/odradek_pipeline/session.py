@@ -59,7 +59,7 @@ class NotInstalled(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What a user may configure of the session.
+    """The options of the session that a user may set.
 
     `master` None: the one given to spark-submit, else `local[*,4]`. `parts` are the jars needed: KAFKA, DELTA, ICEBERG.
     `packages`, if not None, replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.

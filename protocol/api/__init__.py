@@ -1,4 +1,4 @@
-"""What is known of each API, once: a row of `table` says what no schema says, and the rest follows from kio's schema.
+"""All knowledge of each API, once: a row of `table` says what no schema says, and the rest follows from kio's schema.
 
 `row` is what a row has. `shape` finds in the classes of a request and its answer where topics, partitions, groups and
 transactional ids are, and where an error has its place; `failure` makes of that the answer to a request that failed.

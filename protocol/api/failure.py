@@ -19,13 +19,13 @@ from ..errors import KafkaError
 from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
 from . import messages
 from .row import Api
-from .shape import COORDINATOR_KEYS, is_partition_number, what_it_names
+from .shape import COORDINATOR_KEYS, is_partition_number, named_type
 
 TEXT = "error_message"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerList:
     """A list of an answer, and how its items follow from those of the request.
 
     Attributes:
@@ -42,10 +42,10 @@ class Place:
     copied: tuple[tuple[str, str], ...]
     value: str | None
     error: str | None
-    inner: tuple[Place, ...]
+    inner: tuple[AnswerList, ...]
 
 
-class Asked(Protocol):
+class FailedRequest(Protocol):
     """The request's context, as far as it says what the answer looks like."""
 
     @property
@@ -56,7 +56,7 @@ class Asked(Protocol):
         """The request in kio's class of `version`."""
 
 
-def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
+def failed(api: Api, ctx: FailedRequest, request: Entity, error: KafkaError) -> Entity:
     """The answer of a request that failed as a whole."""
     version = ctx.version
     if version < api.knows_fenced_from:
@@ -92,7 +92,7 @@ def has_own_error(response: EntityClass) -> bool:
     return "error_code" in field_names(response)
 
 
-def of_items(api: Api, _ctx: Asked, request: Entity, error: KafkaError) -> Entity:
+def of_items(api: Api, _ctx: FailedRequest, request: Entity, error: KafkaError) -> Entity:
     """The answer with the error at each item of the request, and none at the top."""
     newest = messages.newest_response(api)
     return default_entity(newest, **_lists(api, newest, request, error))
@@ -103,12 +103,12 @@ def _lists(api: Api, response: EntityClass, request: Entity, error: KafkaError) 
     return {place.answered: tuple(_items(api, place, request, error)) for place in places}
 
 
-def _items(api: Api, place: Place, request: Entity, error: KafkaError) -> list[Entity]:
+def _items(api: Api, place: AnswerList, request: Entity, error: KafkaError) -> list[Entity]:
     made = [_item(api, place, item, error) for path in place.asked for item in _at(request, path)]
     return made if len(place.asked) == 1 else list(dict.fromkeys(made))
 
 
-def _item(api: Api, place: Place, asked: Any, error: KafkaError) -> Entity:
+def _item(api: Api, place: AnswerList, asked: Any, error: KafkaError) -> Entity:
     plans = {plan.name: plan for plan in field_plans(place.entity)}
     values: dict[str, Any] = {name: _copied(plans[name], getattr(asked, source)) for name, source in place.copied}
     if place.value is not None:
@@ -148,7 +148,7 @@ def _at(holder: Any, path: tuple[str, ...]) -> Iterable[Any]:
 
 
 @cache
-def places_of(request: EntityClass, response: EntityClass) -> tuple[Place, ...]:
+def places_of(request: EntityClass, response: EntityClass) -> tuple[AnswerList, ...]:
     """The lists of an answer that have errors, without those below an item that has one itself."""
     return tuple(
         place
@@ -159,7 +159,7 @@ def places_of(request: EntityClass, response: EntityClass) -> tuple[Place, ...]:
     )
 
 
-def _place(answered: str, entity: EntityClass, request: EntityClass) -> Place | None:
+def _place(answered: str, entity: EntityClass, request: EntityClass) -> AnswerList | None:
     error = next((plan.name for plan in field_plans(entity) if plan.kind == "error_code"), None)
     lists = [plan for plan in field_plans(entity) if plan.array and plan.entity is not None]
     if error is None and not any(_has_error(plan.entity) for plan in lists):
@@ -172,7 +172,7 @@ def _place(answered: str, entity: EntityClass, request: EntityClass) -> Place | 
     _, item, copied, value, _ = best[0]
     asked = tuple(each.path for each in best if field_names(each.item) >= {name for _, name in copied})
     inner = () if error is not None or item is None else places_of(item, entity)
-    return Place(answered, entity, asked, tuple(copied), value, error, inner)
+    return AnswerList(answered, entity, asked, tuple(copied), value, error, inner)
 
 
 @cache
@@ -187,7 +187,7 @@ def _has_error(cls: EntityClass) -> bool:
     )
 
 
-class Source(NamedTuple):
+class RequestList(NamedTuple):
     """A list of a request: the way to it, its items, what is copied of them, and the field for an item itself."""
 
     path: tuple[str, ...]
@@ -197,7 +197,7 @@ class Source(NamedTuple):
     likeness: int
 
 
-def _sources(holder: EntityClass, entity: EntityClass, path: tuple[str, ...]) -> Iterator[Source]:
+def _sources(holder: EntityClass, entity: EntityClass, path: tuple[str, ...]) -> Iterator[RequestList]:
     for plan in field_plans(holder):
         if not plan.array or plan.tag is not None or plan.name.startswith("forgotten"):
             continue
@@ -205,11 +205,11 @@ def _sources(holder: EntityClass, entity: EntityClass, path: tuple[str, ...]) ->
         if plan.entity is not None:
             copied, likeness = _identity(plan.entity, entity)
             if copied or not any(_may_identify(each) for each in field_plans(entity)):
-                yield Source(here, plan.entity, copied, None, likeness)
+                yield RequestList(here, plan.entity, copied, None, likeness)
             if not path:
                 yield from _sources(plan.entity, entity, here)
         elif (value := _field_for(plan, entity)) is not None:
-            yield Source(here, None, [], value, 2)
+            yield RequestList(here, None, [], value, 2)
 
 
 def _field_for(asked: FieldPlan, entity: EntityClass) -> str | None:
@@ -217,10 +217,10 @@ def _field_for(asked: FieldPlan, entity: EntityClass) -> str | None:
     fields = [plan for plan in field_plans(entity) if not plan.array and plan.name != TEXT]
     if asked.kind == "int32":
         return next((plan.name for plan in fields if is_partition_number(plan)), None)
-    what = what_it_names(asked)
+    what = named_type(asked)
     if what is None and asked.name in COORDINATOR_KEYS:
         return next(plan.name for plan in fields if plan.name in COORDINATOR_KEYS)
-    same = (plan.name for plan in fields if what is not None and what_it_names(plan) == what)
+    same = (plan.name for plan in fields if what is not None and named_type(plan) == what)
     return next(same, None)
 
 
@@ -253,8 +253,8 @@ def _same(answered: FieldPlan, asked: FieldPlan) -> bool:
         return is_partition_number(asked)
     if answered.kind == asked.kind and answered.name == asked.name:
         return True
-    what = what_it_names(answered)
-    return what is not None and what == what_it_names(asked) and answered.kind == asked.kind
+    what = named_type(answered)
+    return what is not None and what == named_type(asked) and answered.kind == asked.kind
 
 
 def _is_whole(answered: EntityClass, asked: EntityClass) -> bool:

@@ -1,4 +1,4 @@
-"""What the APIs ask of the authorizer, as the rows of `table` say it.
+"""The rights that the APIs need, as the rows of `table` say it.
 
 An operation and a resource are named as `metadata.acls` names them. The guard of `broker.authorization` obeys the
 rights, and the page of the docs about ACLs is written from them.
@@ -31,7 +31,7 @@ Resource = Literal["CLUSTER", "DELEGATION_TOKEN", "GROUP", "TOPIC", "TRANSACTION
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a request asks of the authorizer: one of these operations on resources of one type.
+    """The right that a request needs: one of these operations on resources of one type.
 
     Attributes:
         how: `whole`: otherwise the request is refused as a whole. `each`: each item of a list needs it, and those

@@ -1,4 +1,4 @@
-"""What a row of the table of APIs has: all that is known of an API and that no schema says."""
+"""A row of the table of APIs: all that is known of an API and that no schema says."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TOPIC, GROUP, TRANSACTIONAL_ID = "TopicName", "GroupId", "TransactionalId"
 
 
 class KeyType(IntEnum):
-    """What FindCoordinator's keys are (Kafka's `FindCoordinatorRequest.CoordinatorType`)."""
+    """The type of FindCoordinator's keys (Kafka's `FindCoordinatorRequest.CoordinatorType`)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -76,7 +76,7 @@ class Names:
     is_list: bool
 
 
-def what_it_names(plan: FieldPlan) -> str | None:
+def named_type(plan: FieldPlan) -> str | None:
     """TOPIC, GROUP, TRANSACTIONAL_ID, another type's name, or None for a field that names nothing."""
     if plan.kind == "uuid" and plan.name == "topic_id":
         return "TopicId"
@@ -105,7 +105,7 @@ def topics_answered(response: EntityClass) -> TopicList | None:
 
 @cache
 def selectors_of(api: Api) -> tuple[str, ...]:
-    """What requests of an API name, of topic, partition, group and transactional_id."""
+    """Return which of these the requests of an API name: topic, partition, group and transactional_id."""
     request, response = messages.newest_request(api), messages.newest_response(api)
     topics, keys = topics_of(request, response), keys_of(request)
     named = {
@@ -148,7 +148,7 @@ def _topic_lists(cls: EntityClass, path: tuple[str, ...]) -> Iterator[TopicList]
 
 def _topic_list(item: EntityClass, path: tuple[str, ...]) -> TopicList | None:
     fields = {plan.name: plan for plan in field_plans(item) if not plan.array}
-    name = next((field for field, plan in fields.items() if what_it_names(plan) == TOPIC), None)
+    name = next((field for field, plan in fields.items() if named_type(plan) == TOPIC), None)
     if name is None and {"resource_name", "resource_type"} <= fields.keys() and path in _RESOURCES:
         return TopicList(path, "resource_name")
     topic_id = "topic_id" if "topic_id" in fields else None
@@ -167,18 +167,18 @@ def _topic_list(item: EntityClass, path: tuple[str, ...]) -> TopicList | None:
 _RESOURCES = (("resources",), ("results",), ("responses",))
 
 
-def _has_error(response: EntityClass, found: TopicList) -> bool:
-    (item,) = (plan.entity for plan in field_plans(response) if plan.name == found.path[0])
+def _has_error(response: EntityClass, topics: TopicList) -> bool:
+    (item,) = (plan.entity for plan in field_plans(response) if plan.name == topics.path[0])
     if any(plan.kind == "error_code" for plan in field_plans(item)):
         return True
-    inner = [plan.entity for plan in field_plans(item) if plan.name == found.partitions and plan.entity is not None]
+    inner = [plan.entity for plan in field_plans(item) if plan.name == topics.partitions and plan.entity is not None]
     return any(plan.kind == "error_code" for entity in inner for plan in field_plans(entity))
 
 
 def _names(cls: EntityClass, what: str, path: tuple[str, ...]) -> Iterator[Names]:
     plans = field_plans(cls)
     for plan in plans:
-        if what_it_names(plan) == what:
+        if named_type(plan) == what:
             yield Names((*path, plan.name), plan.array)
     for plan in plans:
         if plan.array and plan.entity is not None and plan.tag is None:

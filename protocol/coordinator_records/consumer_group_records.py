@@ -42,7 +42,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ConsumerGroupPartitionMetadataValue(NamedTuple):
-    """What the group's topics looked like to Kafka 4.0; nothing here reads it."""
+    """The group's topics as Kafka 4.0 wrote them; nothing here reads it."""
 
     topics: tuple[TopicMetadata, ...]
 

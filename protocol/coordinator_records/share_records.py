@@ -47,7 +47,7 @@ class ShareGroupTargetAssignmentMetadataValue(NamedTuple):
 
 
 class ShareGroupCurrentMemberAssignmentValue(NamedTuple):
-    """What a member has now."""
+    """The present assignment of a member."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -169,7 +169,7 @@ class ShareSnapshotValue(NamedTuple):
 
 
 class ShareUpdateValue(NamedTuple):
-    """What has changed since the snapshot; `start_offset` is -1 if that has not."""
+    """Changes since the snapshot; `start_offset` is -1 if that has not."""
 
     snapshot_epoch: Int32
     leader_epoch: Int32

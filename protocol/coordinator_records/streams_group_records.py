@@ -79,7 +79,7 @@ class Tasks(NamedTuple):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(NamedTuple):
-    """What a member has now, and what it must give up.
+    """The tasks that a member has now, and those that it must give up.
 
     `epochs` are, by active task, the epochs at which the member got it: since then it may commit its offsets.
     """
@@ -122,7 +122,7 @@ class Subtopology(NamedTuple):
 
 
 class StreamsGroupTopologyValue(NamedTuple):
-    """What the members of the group process."""
+    """The topology that the members of the group process."""
 
     epoch: Int32
     subtopologies: tuple[Subtopology, ...]

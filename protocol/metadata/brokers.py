@@ -72,7 +72,7 @@ class UnfenceBrokerRecord:
 
 @record(17, highest=3)
 class BrokerRegistrationChangeRecord:
-    """What has changed in a broker's registration.
+    """A change of a broker's registration.
 
     `fenced` is -1 when the broker was unfenced, 1 when it was fenced; `in_controlled_shutdown` is 1 when it began to
     shut down; 0 is no change. An empty `log_dirs` and a `cordoned_log_dirs` of None are no change either.

@@ -54,7 +54,7 @@ class PartitionRecord:
 
 @record(5, highest=2)
 class PartitionChangeRecord:
-    """What has changed in a partition; None, and the constants of this file, stand for what has not.
+    """A change of a partition; None, and the constants of this file, stand for what has not changed.
 
     The partition epoch rises by one with each such record. The leader epoch does with each that names a leader, even
     if it is the same one.

@@ -1,4 +1,4 @@
-"""What few ask for: DeleteGroups 3, whose answer has a message for each group; UnregisterController 0 (KIP-1312), whose
+"""Rare requests: DeleteGroups 3, whose answer has a message for each group; UnregisterController 0 (KIP-1312), whose
 error is a plain number, as kio has no name for the newest code; and what Kafka has not: Explain 0, why nothing is read,
 of a group, a topic or a transactional id, and CreateBackup 0, a consistent copy of the node in a folder of its machine.
 """

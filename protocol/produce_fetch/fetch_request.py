@@ -74,7 +74,7 @@ _I64 = Struct(">q")
 # Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartition:
-    """What is asked of one partition. `high_watermark` is the requesting follower's (KIP-1166)."""
+    """The request for one partition. `high_watermark` is the requesting follower's (KIP-1166)."""
 
     partition: int
     fetch_offset: int

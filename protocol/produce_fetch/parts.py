@@ -1,4 +1,4 @@
-"""What the hand-written Produce and Fetch codecs share."""
+"""The common part of the hand-written Produce and Fetch codecs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def append_legacy_text(out: bytearray, text: str | None) -> None:
 
 
 def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:
-    """A topic's id, or its name, which in flexible versions is a compact string."""
+    """Write a topic's id, or its name, which in flexible versions is a compact string."""
     if isinstance(key, UUID):
         out += key.bytes
         return
@@ -115,7 +115,7 @@ def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:
 
 
 def append_node_endpoints(out: bytearray, endpoints: tuple[NodeEndpoint, ...]) -> None:
-    """The response's tagged fields: NodeEndpoints as tag 0 (KIP-951), or none."""
+    """Write the response's tagged fields: NodeEndpoints as tag 0 (KIP-951), or none."""
     if not endpoints:
         out.append(0)
         return

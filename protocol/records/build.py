@@ -263,7 +263,7 @@ _BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD + _SECTION.size
 
 
 class ControlRecordType(IntEnum):
-    """What a control record says (Kafka's ControlRecordType)."""
+    """The type of a control record (Kafka's ControlRecordType)."""
 
     ABORT = 0
     COMMIT = 1
@@ -299,7 +299,7 @@ def build_end_marker(
 def read_control_batch(
     batch: bytes | bytearray | memoryview, header: BatchHeader
 ) -> tuple[EndTransactionMarker | None, int] | None:
-    """What a control batch says and its timestamp in ms; None if compaction has removed the record.
+    """Return the type of a control batch and its timestamp in ms; None if compaction has removed the record.
 
     The marker is None for a control record of another type. Raises ValueError if the batch is malformed.
     """

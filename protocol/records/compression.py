@@ -134,7 +134,7 @@ def decompress(codec: Compression, data: Buffer, limit: int | None = None) -> by
 
 
 def unpacked(codec: Compression, data: Buffer, limit: int | None = None) -> Iterator[bytes]:
-    """What `decompress` gives, in pieces: who looks at one after the other needs no memory for all of them.
+    """Yield what `decompress` gives, in pieces: who looks at one after the other needs no memory for all of them.
 
     A piece has up to a megabyte, or four times the size of `data`; of snappy, as much as its writer put in a block.
     """

@@ -21,8 +21,8 @@ PIECE_BYTES = 1 << 20
 _VARINT_BYTES = 10
 
 
-class Most(NamedTuple):
-    """What is kept of a record: bytes of the key and of the value each, headers, and bytes of all headers together."""
+class CutLimits(NamedTuple):
+    """What is kept at most of a record: bytes of key and value each, headers, and bytes of all headers together."""
 
     content: int
     headers: int
@@ -30,7 +30,7 @@ class Most(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What a record has more than was kept: bytes of key and value, headers, bytes of the headers that were kept."""
+    """The part of a record that was left out: bytes of key and value, headers, bytes of the headers that were kept."""
 
     key: int = 0
     value: int = 0
@@ -46,7 +46,7 @@ def cut_records(
     header: BatchHeader,
     pos: int,
     first: int,
-    most: Most,
+    most: CutLimits,
     spend: Callable[[int], None],
 ) -> Iterator[tuple[Record, LeftOut]]:
     """The records from offset `first` on of the batch at `pos`, with what was left out of each.
@@ -86,7 +86,7 @@ def _pieces(codec: Compression, section: memoryview) -> Iterator[bytes]:
     return (bytes(section[at : at + PIECE_BYTES]) for at in range(0, len(section), PIECE_BYTES))
 
 
-def _headers(source: _Source, most: Most, spend: Callable[[int], None]) -> tuple[Headers, int, int]:
+def _headers(source: _Source, most: CutLimits, spend: Callable[[int], None]) -> tuple[Headers, int, int]:
     """The first headers, how many more there are, and how many bytes were left out of those that are given."""
     count = source.varint(INT_BITS)
     if count < 0:
@@ -154,8 +154,8 @@ class _Source:
             self.skip(size - wanted)
         return found, size - wanted
 
-    def _joined(self, found: bytes, wanted: int) -> bytes:
-        parts, missing = [found], wanted - len(found)
+    def _joined(self, data: bytes, wanted: int) -> bytes:
+        parts, missing = [data], wanted - len(data)
         while missing:
             if not self._next():
                 raise ValueError("a record ends behind the batch")

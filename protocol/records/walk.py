@@ -23,7 +23,7 @@ from .compression import LEAST_LIMIT, LEAST_RATIO, Compression, DecompressionLim
 
 
 class Walk(NamedTuple):
-    """What the records of a well-formed batch have in common.
+    """The common facts about the records of a well-formed batch.
 
     Timestamp deltas are milliseconds from the base timestamp; `sequential` means offset deltas 0, 1, 2, ...
     """
@@ -258,7 +258,7 @@ SHARE_BYTES = 16 << 20
 """What is tried first: no codec says beforehand how much its data unpacks to. The smallest does not wait for others."""
 
 
-class Budget:
+class ByteBudget:
     """Bytes that are given to threads in the order in which they ask; who needs more than all gets all, alone."""
 
     def __init__(self, total: int) -> None:
@@ -282,7 +282,7 @@ class Budget:
                 self._changed.notify()
 
 
-BUDGET = Budget(BUDGET_BYTES)
+BUDGET = ByteBudget(BUDGET_BYTES)
 
 
 @contextmanager

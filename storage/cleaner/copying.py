@@ -94,7 +94,7 @@ class LastRecord:
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What a cleaning has done so far."""
+    """Counts of a cleaning so far."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -105,7 +105,7 @@ class CleanerStats:
 
 @dataclass(slots=True)
 class CopyRules:
-    """What one cleaning needs to know of a log; it does not go past the offset `upper_bound`."""
+    """The rules of one cleaning of a log; it does not go past the offset `upper_bound`."""
 
     offsets: OffsetMap
     transactions: CleanedTransactions

@@ -19,7 +19,7 @@ class Folders(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderHost:
-    """What a log does with its folder."""
+    """The host of a log: all that the log does with its folder."""
 
     folders: Folders
     log_dir: LogDir

@@ -71,7 +71,7 @@ class FolderWatch:
         return chosen + turn
 
     def _missing(self, log: UnifiedLog) -> OSError | None:
-        """What is wrong with the file that the log appends to."""
+        """Return what is wrong with the file that the log appends to."""
         file = log.segments.active.file
         try:
             if file.is_same_as(self._fs.identity(file.path)):

@@ -129,7 +129,7 @@ class LogDirs:
             once_locked()
             found = each_usable(dirs, lambda log_dir: meta_properties.read(fs, log_dir.path), _fail)
             known = {log_dir.path: properties for log_dir, properties in found}
-            common = _one_cluster(known, cluster_id, node_id)
+            common = _common_cluster(known, cluster_id, node_id)
             if common is None and unknown_cluster is not None:
                 raise LogDirError(unknown_cluster)
             common = common or uuids.to_text(new_id())
@@ -244,8 +244,10 @@ def _make_folder(fs: FileSystem, path: str) -> None:
     fs.fsync_dir(above or ("/" if path.startswith("/") else "."))
 
 
-def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | None, node_id: int) -> str | None:
-    for path, known in found.items():
+def _common_cluster(
+    properties: Mapping[str, MetaProperties | None], cluster_id: str | None, node_id: int
+) -> str | None:
+    for path, known in properties.items():
         if known is None:
             continue
         if known.node_id != node_id:

@@ -17,7 +17,7 @@ from storage import damage
 from storage.folders import log_names, partition_metadata
 from storage.folders.log_checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.log_dirs import each_usable
-from storage.folders.log_opening import Found, read_topic_id
+from storage.folders.log_opening import FoundLog, read_topic_id
 from storage.folders.strays import FolderState, FolderStateOf, clear_away, is_new, remove_folder
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class LogLoader:
         self._folder_state_of = folder_state_of
         self._new_id = new_id
 
-    def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
+    def load_all(self, found: Sequence[FoundLog], recovery_threads: int) -> None:
         """Load all logs that a topic has, and clear the others away.
 
         Those of a folder that was not shut down cleanly are recovered, several at a time. A damaged log is offline; so
@@ -87,12 +87,12 @@ class LogLoader:
             counts = {"segments_recovered": len(recovered), "truncated_bytes": sum(recovered)} if recovered else {}
             logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean, **counts)
 
-    def _hosted(self, found: Sequence[Found]) -> list[Found]:
+    def _hosted(self, found: Sequence[FoundLog]) -> list[FoundLog]:
         """The logs that a topic has, with their topic ids; others are cleared away, and I/O errors fail their folders.
 
         Raises KafkaStorage if two are the same partition, as `_choose` says. Raises OSError.
         """
-        hosted: dict[TopicPartition, Found] = {}
+        hosted: dict[TopicPartition, FoundLog] = {}
         for item in found:
             try:
                 self._host(item, hosted)
@@ -102,7 +102,7 @@ class LogLoader:
                 self._manager.fail_folder(item.log_dir, error)
         return list(hosted.values())
 
-    def _host(self, found: Found, hosted: dict[TopicPartition, Found]) -> None:
+    def _host(self, found: FoundLog, hosted: dict[TopicPartition, FoundLog]) -> None:
         if found.log_dir.failed:
             return
         key, fs = found.partition, self._services.fs
@@ -117,7 +117,7 @@ class LogLoader:
             hosted[key], doomed = self._choose(other, found)
             clear_away(fs, doomed.log_dir.path, key, FolderState.STRAY, self._new_id())
 
-    def _choose(self, found: Found, other: Found) -> tuple[Found, Found]:
+    def _choose(self, found: FoundLog, other: FoundLog) -> tuple[FoundLog, FoundLog]:
         """The folder to go on with, and the one that a log never was in: its making failed, or it tells no topic id.
 
         Raises KafkaStorage if either may be the log.
@@ -131,7 +131,7 @@ class LogLoader:
             return other, found
         raise KafkaStorage(f"Two log directories hold {found.partition}: {found.folder}, {other.folder}")
 
-    def _load(self, found: Found, config: LogConfig) -> UnifiedLog | OSError:
+    def _load(self, found: FoundLog, config: LogConfig) -> UnifiedLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
@@ -157,7 +157,7 @@ class LogLoader:
         if log_dir.failed:
             log.fail(OSError("its log directory has failed"))
 
-    def _name_topic(self, found: Found) -> None:
+    def _name_topic(self, found: FoundLog) -> None:
         """Give a log without a topic id that of its topic; Kafka would mark it as stray."""
         log = self._manager.logs.get(found.partition)
         if log is None or log.folder != found.folder or log.topic_id is not None or log.is_offline:
@@ -182,7 +182,7 @@ def find_all(
     dirs: LogDirs,
     new_id: Callable[[], UUID],
     fail: Callable[[LogDir, Exception], None],
-) -> list[Found]:
+) -> list[FoundLog]:
     """The logs of every usable folder; the folders no longer count as cleanly shut down.
 
     A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
@@ -195,7 +195,7 @@ def find_all(
     return [item for log_dir, items in found for item in items if not log_dir.failed]
 
 
-def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> list[Found]:
+def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> list[FoundLog]:
     """The logs in a folder. Those being deleted, and unfinished copies, are removed. Blocking; raises OSError."""
     recovery_points = checkpoints.read(log_dir, RECOVERY_POINT)
     log_starts = checkpoints.read(log_dir, LOG_START)
@@ -215,7 +215,7 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
                 )
             continue
         found.append(
-            Found(
+            FoundLog(
                 partition,
                 log_dir,
                 recovery_points.get(partition, 0),

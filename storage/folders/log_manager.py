@@ -25,7 +25,7 @@ from storage.folders.log_checkpoints import (
 )
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_loading import LogLoader, find_all
-from storage.folders.log_opening import Found, offline_log, open_log, read_topic_id
+from storage.folders.log_opening import FoundLog, offline_log, open_log, read_topic_id
 from storage.folders.new_logs import LogPlacement, making
 from storage.folders.strays import FolderState, FolderStateOf, clear_away, remove_folder, remove_folder_later
 from storage.log.log_services import LogServices
@@ -111,16 +111,16 @@ class LogManager:
 
     # -- loading (see log_loading)
 
-    def damaged_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
+    def damaged_log(self, found: FoundLog, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
         """The offline placeholder for a log that cannot be read."""
         if found.log_dir.clean:
             self.damaged.add(found.partition)
         return self._offline_log(found, topic_id, config, reason)
 
-    def _offline_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
+    def _offline_log(self, found: FoundLog, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
         return offline_log(self.services, found, topic_id, config, reason, FolderHost(self, found.log_dir))
 
-    def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> UnifiedLog:
+    def open_log(self, found: FoundLog, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> UnifiedLog:
         """Open a log that was found, and recover it unless `clean`. Blocking; raises OSError."""
         return open_log(
             self.services,
@@ -159,14 +159,14 @@ class LogManager:
             return None
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
-        log = self._offline_log(Found(key, failed), topic_id, config, reason)
+        log = self._offline_log(FoundLog(key, failed), topic_id, config, reason)
         self.placement.place(key, failed.path)
         self.adopt(log)
         return log
 
     def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> UnifiedLog:
         """An offline log, which is nowhere, for a partition whose log could not be made yet."""
-        found = Found(TopicPartition(topic, partition), self.dirs.dirs[0])
+        found = FoundLog(TopicPartition(topic, partition), self.dirs.dirs[0])
         return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
@@ -202,7 +202,7 @@ class LogManager:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with making(log_dir):
             if self._fs.exists(folder):  # left behind by a failure
-                known_as = read_topic_id(self._fs, Found(key, log_dir), None)
+                known_as = read_topic_id(self._fs, FoundLog(key, log_dir), None)
                 state = self._folder_state_of(key, known_as, log_dir.closed_in)
                 if state is FolderState.HOSTED:  # what an attempt to make the log left, unless it has records
                     state = FolderState.STRAY
@@ -214,7 +214,7 @@ class LogManager:
         with making(log_dir):
             self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
-            log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
+            log = self.open_log(FoundLog(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
             if leader_epoch is None:
                 self._fs.fsync_dir(folder)

@@ -25,7 +25,7 @@ from storage.segments.segment import LogSegment
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLog:
     """A folder with a log in it, what the checkpoints say of that log, and its topic id once that has been read."""
 
     partition: TopicPartition
@@ -43,7 +43,7 @@ class Found:
 
 def open_log(
     services: LogServices,
-    found: Found,
+    found: FoundLog,
     topic_id: UUID | None,
     config: LogConfig,
     *,
@@ -84,7 +84,7 @@ def open_log(
     return log
 
 
-def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID | None:
+def read_topic_id(fs: FileSystem, found: FoundLog, expected: UUID | None) -> UUID | None:
     """The topic id in a log's folder; a damaged file is rewritten with the `expected` id. Raises OSError."""
     try:
         return partition_metadata.read(fs, found.folder)
@@ -108,7 +108,7 @@ class _NoFiles:
 
 def offline_log(
     services: LogServices,
-    found: Found,
+    found: FoundLog,
     topic_id: UUID | None,
     config: LogConfig,
     reason: Exception,

@@ -52,7 +52,7 @@ class LogPlacement:
         return min(usable, key=lambda log_dir: self._taken[log_dir.path])
 
     def created(self, key: TopicPartition) -> None:
-        """The log exists now: what was preferred for it has been followed, or came too late."""
+        """Forget what was preferred for a log that exists now: it has been followed, or came too late."""
         self._preferred.pop(key, None)
 
     def place(self, key: TopicPartition, path: str) -> None:

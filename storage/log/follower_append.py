@@ -1,4 +1,4 @@
-"""What a follower does to its log: appending what the leader has, and dropping what the leader does not have.
+"""A follower's changes of its log: appending what the leader has, and dropping what the leader does not have.
 
 It stores the leader's batches byte for byte (Kafka's `UnifiedLog.appendAsFollower`): with their offsets, leader epochs
 and times. Only what tells damaged data from good is checked again: sizes, magic, CRC, and that offsets ascend from this

@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class FlushWork:
-    """What one flush must sync: open files, files by name, and the folder if names in it have changed.
+    """The work of one flush: open files, files by name, and the folder if names in it have changed.
 
     `epochs` are saved too, so that the recovery point never passes an epoch that no file has. `target` is the log's end
     when the flush was prepared, `generation` the log's count of truncations at that time; `release` lets go of the open
@@ -254,7 +254,7 @@ class LogFlusher:
         self._advance(work)
 
     def _prepare(self, *, closing: bool) -> FlushWork | None:
-        """What there is to flush; from now on it counts as flushed. Raises OSError, and then nothing has changed."""
+        """Return a flush's work, which from now on counts as flushed. Raises OSError, and then nothing has changed."""
         end = self._end()
         unsaved = self._epochs.is_unsaved(end.offset)
         left = self._sealed or self._names or self._names_changed or unsaved

@@ -25,13 +25,13 @@ new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = parti
 class LogSegments:
     """Never empty once the log is open; the last one is active."""
 
-    __slots__ = ("_bases", "_found", "_segments", "active")
+    __slots__ = ("_bases", "_last_lookup", "_segments", "active")
 
     def __init__(self, segments: list[LogSegment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._bases = [segment.base_offset for segment in self._segments]
         self.active = self._segments[-1]
-        self._found: tuple[int, int] | None = None  # the last argument and result of `batch_start`
+        self._last_lookup: tuple[int, int] | None = None  # the last argument and result of `batch_start`
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments)
@@ -109,19 +109,19 @@ class LogSegments:
 
         Often called for the log's start, so the last result is kept.
         """
-        if self._found is not None and self._found[0] == offset:
-            return self._found[1]
+        if self._last_lookup is not None and self._last_lookup[0] == offset:
+            return self._last_lookup[1]
         found = self.locate(offset)
         if found is None:
             return offset
         segment, position = found
         base_offset = read_header(segment.read(HEADER_SIZE, position)).base_offset
-        self._found = offset, base_offset
+        self._last_lookup = offset, base_offset
         return base_offset
 
     def note_truncated(self) -> None:
         """Forget the last result of `batch_start`: other batches may lie there from now on."""
-        self._found = None
+        self._last_lookup = None
 
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segment that holds `offset`, and those after it."""

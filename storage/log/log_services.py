@@ -19,7 +19,7 @@ DESCRIPTORS_RETRY_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LogServices:
-    """What a log needs of the world: files, clock, worker threads, randomness, shortages, and a listener for long work.
+    """The services that a log needs: files, clock, worker threads, randomness, shortages, and a listener for long work.
 
     All of it may be used from any thread.
     """
@@ -42,10 +42,10 @@ class LogServices:
 
 
 class LogHost(Protocol):
-    """What a log needs of the folder that it lies in."""
+    """The part of its folder that a log needs."""
 
     def checkpoint(self) -> None:
         """Write the checkpoints, with the log's recovery point and `cleaned_to`; blocking. Raises OSError."""
 
     def failed(self, error: Exception) -> None:
-        """The log went offline."""
+        """Note that the log went offline."""

@@ -30,7 +30,7 @@ class LargeBatchError(Exception):
     """To check the batch may take more than some 5 ms: that is to be done in a worker thread."""
 
 
-class Checked(NamedTuple):
+class CheckedRecords(NamedTuple):
     """The largest timestamp in ms (-1 if no record has a larger one), and whether offset deltas are 0, 1, 2, ..."""
 
     max_timestamp: int
@@ -38,7 +38,7 @@ class Checked(NamedTuple):
 
 
 # Without a Python-level call: one per batch produced.
-_new_checked: Callable[[tuple[int, bool]], Checked] = partial(tuple.__new__, Checked)
+_new_checked: Callable[[tuple[int, bool]], CheckedRecords] = partial(tuple.__new__, CheckedRecords)
 
 
 def check_records(
@@ -51,7 +51,7 @@ def check_records(
     partial: bool,
     compressed: bool,
     at_once: bool = False,
-) -> Checked:
+) -> CheckedRecords:
     """Walk a decompressed records section and check keys and timestamps; `partial` and `compressed` as in `exact_walk`.
 
     Raises what `exact_walk` does, and InvalidTimestamp and InvalidRecord with their record errors. With `at_once`, for
@@ -101,7 +101,7 @@ def _check_each(
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
-) -> Checked:
+) -> CheckedRecords:
     errors: list[tuple[int, str | None]] = []
     refused = 0
     bad_time, sequential, largest = False, True, NO_TIMESTAMP
@@ -122,7 +122,7 @@ def _check_each(
     if errors:
         shown = "; ".join(f"record {index}: {text}" for index, text in errors[:_ERRORS_SHOWN])
         raise InvalidRecord(f"{refused} records were refused. {shown}", tuple(errors))
-    return Checked(largest, sequential)
+    return CheckedRecords(largest, sequential)
 
 
 def _time_error(header: BatchHeader, shape: RecordShape, timestamp: int, config: LogConfig, now_ms: int) -> str | None:

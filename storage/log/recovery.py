@@ -38,7 +38,7 @@ UNBOUNDED = 2**63 - 1
 
 @dataclass(slots=True)
 class LoadedState:
-    """What was found in a folder, for `UnifiedLog` to take over. Offsets are absolute."""
+    """The content found in a folder, for `UnifiedLog` to take over. Offsets are absolute."""
 
     segments: LogSegments
     producers: ProducerStateManager
@@ -242,8 +242,8 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     return log_end_offset
 
 
-def _no_batch_at_the_end(segment: LogSegment, found: SegmentRecovery) -> str:
-    return f"no whole batch at position {segment.size}, where offset {found.next_offset} should be"
+def _no_batch_at_the_end(segment: LogSegment, recovery: SegmentRecovery) -> str:
+    return f"no whole batch at position {segment.size}, where offset {recovery.next_offset} should be"
 
 
 def rebuild_producers(

@@ -1,4 +1,4 @@
-"""What an unclean stop has left: records of a segment (Kafka's `LogSegment.recover`), and files of unfinished work.
+"""The remains of an unclean stop: records of a segment (Kafka's `LogSegment.recover`), and files of unfinished work.
 
 An interrupted compaction, deletion or start leaves files in a log's folder; they are dealt with before the log is
 opened.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from protocol.errors import InvalidRecord
 from protocol.records.batch import BatchHeader
 from protocol.records.build import Record
-from protocol.records.cut import Most, cut_records
+from protocol.records.cut import CutLimits, cut_records
 from storage.files import File
 from storage.log.log_segments import LogSegments
 from storage.log.unified_log import UnifiedLog
@@ -16,7 +16,7 @@ from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
 from storage.workers import Workers, folder_lane
 
-_BARE = Most(content=0, headers=0, header_content=0)
+_BARE = CutLimits(content=0, headers=0, header_content=0)
 
 
 class TimestampOffsetEpoch(NamedTuple):

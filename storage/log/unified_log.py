@@ -320,7 +320,7 @@ class UnifiedLog:
         return self._offline is not None
 
     def failure(self, error: OSError) -> KafkaError:
-        """What to raise for an error that left the log unchanged: without room or a descriptor it stays online."""
+        """Return what to raise if an error left the log as it was: without room or a descriptor it stays online."""
         if is_transient(error):
             self.services.note_shortage(self.folder, error)
             return KafkaStorage(f"There is no room for the log of {self.name} in {self.folder}: {error}")
@@ -343,7 +343,7 @@ class UnifiedLog:
             raise self.storage_error()
 
     def storage_error(self) -> KafkaError:
-        """What every call on an offline log raises."""
+        """Return the exception that every call on an offline log raises."""
         assert self._offline is not None, "the log is online"
         return type(self._offline)(self._offline.message)
 

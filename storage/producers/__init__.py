@@ -1,1 +1,1 @@
-"""What a log knows about its producers (Kafka's ProducerStateManager)."""
+"""A log's knowledge of its producers (Kafka's ProducerStateManager)."""

@@ -1,4 +1,4 @@
-"""What a partition's log knows about its producers: sequences, epochs, open transactions, snapshots.
+"""A log's knowledge of its producers: sequences, epochs, open transactions, snapshots.
 
 The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-98, KIP-360). A batch is first checked,
 which changes nothing, and published once it is in the log.

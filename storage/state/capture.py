@@ -61,7 +61,7 @@ _OFFSETS: dict[str, OffsetOf] = {
 
 @dataclass(slots=True)
 class FolderCapture:
-    """What was taken of one folder of `log.dirs`; names of files are relative to it.
+    """The capture of one folder of `log.dirs`; names of files are relative to it.
 
     Attributes:
         root: the folder of `log.dirs`.
@@ -129,7 +129,7 @@ class _Taking:
         self._into.written[CLEAN_SHUTDOWN_FILE] = json.dumps(clean, separators=(",", ":")).encode()
 
     def log(self, log: UnifiedLog) -> None:
-        """A partition's log. The lock keeps the cleaner from renaming its files meanwhile."""
+        """Capture a partition's log. The lock keeps the cleaner from renaming its files meanwhile."""
         with log.removal.lock:
             log.segments.active.seal_if_touched()
             folder = log.folder.rpartition("/")[2]
@@ -161,7 +161,7 @@ class _Taking:
                 self._into.grown[name] = segment.size if suffix == LOG_SUFFIX else self._fs.size(path)
 
     def metadata(self, log: UnifiedLog) -> None:
-        """The metadata log, its snapshots, and the state of its quorum."""
+        """Capture the metadata log, its snapshots, and the state of its quorum."""
         self.log(log)
         folder = log.folder.rpartition("/")[2]
         for name in self._fs.listdir(log.folder):

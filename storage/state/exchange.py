@@ -16,7 +16,7 @@ import structlog
 from storage.files import FileSystem
 from storage.folders.log_dirs import LOCK_FILE
 from storage.folders.strays import remove_folder
-from storage.state.manifest import FILE_NAME, Manifest
+from storage.state.manifest import FILE_NAME, StateManifest
 
 logger = structlog.get_logger(__name__)
 
@@ -33,14 +33,14 @@ STAYS = (LOCK_FILE, WORK, HISTORIES, "lost+found")
 """And snapshots that an earlier release has let lie here."""
 
 
-class Exchange:
+class FolderExchange:
     """The exchange of the contents of `roots`, the folders of `log.dirs`. Everything blocks, and raises OSError."""
 
     def __init__(self, fs: FileSystem, roots: Sequence[str]) -> None:
         self._fs = fs
         self._roots = roots
 
-    def prepare(self, path: str, manifest: Manifest) -> None:
+    def prepare(self, path: str, manifest: StateManifest) -> None:
         """Lay out the files of the snapshot at `path` beside what is there."""
         try:
             for number, (root, files) in enumerate(zip(self._roots, manifest.folders, strict=True)):
@@ -71,7 +71,7 @@ class Exchange:
             self._move(root, f"{root}/{NEW}", root)
 
     def confirm(self) -> None:
-        """What was there before is not needed any more."""
+        """Remove what was there before."""
         for root in reversed(self._roots):
             self._fs.rename(f"{root}/{OLD}", f"{root}/{CONFIRMED}")
 
@@ -88,7 +88,7 @@ class Exchange:
             self._remove(root, WORK)
 
     def undo_unfinished(self) -> None:
-        """For a start: undo an exchange that was not confirmed, and remove what is left of one that was."""
+        """Undo, at a start, an exchange that was not confirmed, and remove what is left of one that was."""
         if any(self._fs.exists(f"{self._roots[0]}/{kept}") for kept in (OLD, MOVING_OUT)):
             logger.warning("undoing a restore that was interrupted", log_dirs=list(self._roots))
             self.undo()

@@ -1,4 +1,4 @@
-"""What a snapshot consists of: `snapshot.json`, written last, without which a folder is none.
+"""The content of a snapshot: `snapshot.json`, written last, without which a folder is none.
 
 It lists every file with its size, and with a checksum those that were copied. A segment that was linked has none: it
 may be large, and its batches have their own.
@@ -55,7 +55,7 @@ Files = Mapping[str, FileEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class StateManifest:
     """See above. `folders` are those of `log.dirs`, in that order; the first has the metadata."""
 
     node_id: int
@@ -88,7 +88,7 @@ def describe(fs: FileSystem, capture: FolderCapture) -> Files:
     return linked | copied
 
 
-def read(fs: FileSystem, path: str) -> Manifest:
+def read(fs: FileSystem, path: str) -> StateManifest:
     """Read the manifest of a snapshot. Raises SnapshotError, OSError."""
     try:
         _require_file(fs, path, FILE_NAME)
@@ -108,7 +108,7 @@ def read(fs: FileSystem, path: str) -> Manifest:
         raise SnapshotError(f"the snapshot {path} is damaged: {FILE_NAME} lacks or has a wrong {error}") from error
 
 
-def _manifest(content: Mapping[str, Any]) -> Manifest:
+def _manifest(content: Mapping[str, Any]) -> StateManifest:
     folders = [
         {_safe(name): FileEntry(_number(size), None if crc is None else _number(crc)) for name, (size, crc) in each}
         for each in (files.items() for files in content["folders"])
@@ -116,7 +116,7 @@ def _manifest(content: Mapping[str, Any]) -> Manifest:
     cluster_id = content["cluster_id"]
     if not _CLUSTER_ID.fullmatch(cluster_id):
         raise ValueError(f"cluster_id {_named(cluster_id)}")
-    return Manifest(_number(content["node_id"]), cluster_id, _number(content["taken_ms"]), folders)
+    return StateManifest(_number(content["node_id"]), cluster_id, _number(content["taken_ms"]), folders)
 
 
 def _number(value: Any) -> int:
@@ -175,7 +175,7 @@ def _lies_in(path: str, folder: str) -> bool:
     return os.path.commonpath((path, folder)) == folder
 
 
-def usable(fs: FileSystem, path: str, node_id: int, roots: Sequence[str], cluster_id: str | None) -> Manifest:
+def usable(fs: FileSystem, path: str, node_id: int, roots: Sequence[str], cluster_id: str | None) -> StateManifest:
     """The manifest of a snapshot that this node can have; blocking. Raises SnapshotError, OSError.
 
     `roots` are the folders of `log.dirs`, `cluster_id` the cluster that the node has to be in, None for any.
@@ -195,7 +195,7 @@ def usable(fs: FileSystem, path: str, node_id: int, roots: Sequence[str], cluste
     return manifest
 
 
-def _require_owner(fs: FileSystem, path: str, manifest: Manifest) -> None:
+def _require_owner(fs: FileSystem, path: str, manifest: StateManifest) -> None:
     """Refuse folders whose `meta.properties` say otherwise than the manifest: no start would take them."""
     for number, files in enumerate(manifest.folders):
         try:
@@ -209,7 +209,7 @@ def _require_owner(fs: FileSystem, path: str, manifest: Manifest) -> None:
             )
 
 
-def verify(fs: FileSystem, path: str, manifest: Manifest) -> None:
+def verify(fs: FileSystem, path: str, manifest: StateManifest) -> None:
     """Compare the files with the manifest; blocking. Raises SnapshotError, OSError."""
     for number, files in enumerate(manifest.folders):
         for name, expected in files.items():

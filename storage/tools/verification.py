@@ -134,7 +134,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileFinding:
     """A finding about a file. The next start tidies up what is not `serious`."""
 
     path: str
@@ -154,30 +154,30 @@ def partitions_in(fs: FileSystem, data_folder: str) -> list[str]:
     return [path for path in paths if fs.is_dir(path)]
 
 
-def verify_data_folder(fs: FileSystem, path: str) -> Iterator[Finding]:
+def verify_data_folder(fs: FileSystem, path: str) -> Iterator[FileFinding]:
     """Check the files that lie next to the partitions' folders. Raises OSError."""
     try:
         if meta_properties.read(fs, path) is None:
-            yield Finding(f"{path}/meta.properties", "is missing")
+            yield FileFinding(f"{path}/meta.properties", "is missing")
     except MetaPropertiesError as error:
-        yield Finding(f"{path}/meta.properties", str(error))
+        yield FileFinding(f"{path}/meta.properties", str(error))
     for name in CHECKPOINTS:
         try:
             OffsetCheckpoint(fs, path, name).read()
         except ValueError as error:
-            yield Finding(f"{path}/{name}", str(error))
+            yield FileFinding(f"{path}/{name}", str(error))
 
 
-def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterator[Finding]:
+def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterator[FileFinding]:
     """Check every batch and record, index entry and small file of a partition. Raises OSError."""
     try:
         partition_metadata.read(fs, folder)
     except CorruptPartitionMetadataError as error:
-        yield Finding(f"{folder}/{partition_metadata.FILE_NAME}", str(error))
+        yield FileFinding(f"{folder}/{partition_metadata.FILE_NAME}", str(error))
     try:
         leader_epochs.LeaderEpochs(fs, folder)
     except ValueError as error:
-        yield Finding(f"{folder}/{leader_epochs.FILE_NAME}", str(error))
+        yield FileFinding(f"{folder}/{leader_epochs.FILE_NAME}", str(error))
     names = sorted(fs.listdir(folder))
     bases = [int(name[:20]) for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdigit()]
     for name in names:
@@ -185,24 +185,24 @@ def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterato
     next_offset = 0
     for base_offset in bases:
         if base_offset < next_offset:
-            yield Finding(f"{folder}/{file_name(base_offset, LOG_SUFFIX)}", f"starts before offset {next_offset}")
+            yield FileFinding(f"{folder}/{file_name(base_offset, LOG_SUFFIX)}", f"starts before offset {next_offset}")
         checked = _Segment(fs, folder, base_offset)
         yield from checked.verify_log(progress)
         yield from checked.verify_indexes()
         next_offset = checked.next_offset
 
 
-def _verify_name(fs: FileSystem, folder: str, name: str, bases: list[int]) -> Iterator[Finding]:
+def _verify_name(fs: FileSystem, folder: str, name: str, bases: list[int]) -> Iterator[FileFinding]:
     path = f"{folder}/{name}"
     if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
-        yield Finding(path, "is a leftover of something that was interrupted", serious=False)
+        yield FileFinding(path, "is a leftover of something that was interrupted", serious=False)
     elif producer_snapshot.offset_of(name) is not None:
         try:
             producer_snapshot.decode(read_file(fs, path))
         except ValueError as error:
-            yield Finding(path, str(error))
+            yield FileFinding(path, str(error))
     elif name.endswith(SEGMENT_SUFFIXES) and name[:20].isdigit() and int(name[:20]) not in bases:
-        yield Finding(path, "belongs to no segment", serious=False)
+        yield FileFinding(path, "belongs to no segment", serious=False)
 
 
 class _Segment:
@@ -219,7 +219,7 @@ class _Segment:
     def _path(self, suffix: str) -> str:
         return f"{self._folder}/{file_name(self._base_offset, suffix)}"
 
-    def verify_log(self, progress: Progress) -> Iterator[Finding]:
+    def verify_log(self, progress: Progress) -> Iterator[FileFinding]:
         path = self._path(LOG_SUFFIX)
         file = self._fs.open(path)
         try:
@@ -229,13 +229,13 @@ class _Segment:
                 end = position + len(batch)
                 progress(len(batch))
                 if wrong is not None:
-                    yield Finding(path, f"the batch at position {position} {wrong}")
+                    yield FileFinding(path, f"the batch at position {position} {wrong}")
                     continue
                 self._last_offsets[position] = header.last_offset
                 self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
                 self.next_offset = header.next_offset
             if end < size:
-                yield Finding(path, f"{size - end} bytes from position {end} on are no whole batch")
+                yield FileFinding(path, f"{size - end} bytes from position {end} on are no whole batch")
         finally:
             file.close()
 
@@ -253,22 +253,22 @@ class _Segment:
             return f"cannot be read: {error}"
         return None
 
-    def verify_indexes(self) -> Iterator[Finding]:
+    def verify_indexes(self) -> Iterator[FileFinding]:
         try:
             TxnIndex(self._fs, self._folder, self._base_offset)
         except ValueError as error:
-            yield Finding(self._path(TXN_INDEX_SUFFIX), str(error))
+            yield FileFinding(self._path(TXN_INDEX_SUFFIX), str(error))
         for suffix, check in ((INDEX_SUFFIX, self._wrong_offset), (TIME_INDEX_SUFFIX, self._wrong_time)):
             path = self._path(suffix)
             if not self._fs.exists(path):
-                yield Finding(path, "is missing")
+                yield FileFinding(path, "is missing")
                 continue
             try:
                 wrong = check(path)
             except CorruptIndexError as error:
                 wrong = str(error)
             if wrong is not None:
-                yield Finding(path, wrong)
+                yield FileFinding(path, wrong)
 
     def _wrong_offset(self, path: str) -> str | None:
         for offset, position in OffsetIndex(self._fs, path, self._base_offset, _ENOUGH).entries():

@@ -170,7 +170,7 @@ def test_kafkas_own_tool_for_acls(broker: Broker, tmp_path: Path) -> None:
     assert "principal=User:app, host=*, operation=READ, permissionType=ALLOW" in listed
 
 
-def test_javas_client_comes_by_a_token_and_then_is_its_owner(broker: Broker, tmp_path: Path) -> None:
+def test_javas_client_comes_by_a_delegation_token_and_then_is_its_owner(broker: Broker, tmp_path: Path) -> None:
     command = "org.apache.kafka.tools.DelegationTokenCommand"
     made = tool(broker, tmp_path, command, "--create", "--max-life-time-period", "-1")
     token_id, secret = next(line.split()[:2] for line in made.splitlines() if "User:admin" in line)

@@ -30,7 +30,7 @@ def subscribe(broker: Broker, configs: dict[str, str]) -> None:
     connection.socket.close()
 
 
-def test_what_librdkafka_pushes_is_exported() -> None:
+def test_kip_714_what_librdkafka_pushes_is_exported() -> None:
     with Broker({"odradek.http.port": 0}) as broker:
         subscribe(broker, {"metrics": "*", "interval.ms": "200"})
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "pusher"})

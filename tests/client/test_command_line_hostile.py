@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 
-from broker.__main__ import main as node
+from broker.program import main as node
 from odradek import Broker
 from odradek.cli.main import NodeCommand, odradek
 from tests.brokers import sound_broker

@@ -107,13 +107,13 @@ def send(client: str) -> Send:
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_who_knows_the_password_comes_in(secured: Secured, send: Send, mechanism: str, topic: str) -> None:
+def test_sasl_who_knows_the_password_comes_in(secured: Secured, send: Send, mechanism: str, topic: str) -> None:
     login = secured.with_ca(LOGINS[mechanism])
     assert send(secured.address("BOTH"), topic, login) == SENT
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_who_does_not_is_refused_and_told(
+def test_sasl_who_does_not_is_refused_and_told(
     secured: Secured, client: str, send: Send, mechanism: str, topic: str
 ) -> None:
     if client == "java" and mechanism == "OAUTHBEARER":
@@ -133,7 +133,7 @@ def test_who_does_not_is_refused_and_told(
     )
 
 
-def test_a_certificate_is_a_login(secured: Secured, send: Send, topic: str) -> None:
+def test_ssl_client_auth_takes_a_certificate_for_a_login(secured: Secured, send: Send, topic: str) -> None:
     login = Login("SSL", ca=secured.ca, certificate=secured.client_certificate("alice"))
     assert send(secured.address("MUTUAL"), topic, login) == SENT
 
@@ -158,7 +158,9 @@ def is_one_of(outcomes: dict[str, set[str]], client: str, outcome: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["expired", "unknown authority"])
-def test_a_bad_certificate_is_none(secured: Secured, client: str, send: Send, name: str, topic: str) -> None:
+def test_ssl_client_auth_refuses_a_bad_certificate(
+    secured: Secured, client: str, send: Send, name: str, topic: str
+) -> None:
     certificate = secured.client_certificate(name)
     login = Login("SSL", ca=secured.ca, certificate=certificate, patience_s=SHORT_PATIENCE_S)
     outcome = send(secured.address("MUTUAL"), topic, login)
@@ -196,7 +198,7 @@ def test_a_broker_whose_certificate_has_expired_is_not_talked_to(
 # -- sessions
 
 
-def test_re_authentication_under_load(secured: Secured, topic: str) -> None:
+def test_kip_368_re_authentication_under_load(secured: Secured, topic: str) -> None:
     login = replace(LOGINS["PLAIN"], protocol="SASL_PLAINTEXT")
     producer = Producer(confluent_settings(secured.address("AGAIN"), login))
     failed: list[object] = []
@@ -212,7 +214,7 @@ def test_re_authentication_under_load(secured: Secured, topic: str) -> None:
 
 
 @pytest.mark.parametrize("name", other_languages.COMMANDS)
-def test_re_authentication_of_other_clients(secured: Secured, name: str, topic: str) -> None:
+def test_kip_368_re_authentication_of_other_clients(secured: Secured, name: str, topic: str) -> None:
     if isinstance(reason := other_languages.COMMANDS[name](), str):
         pytest.skip(reason)
     login = replace(LOGINS["PLAIN"], protocol="SASL_PLAINTEXT")
@@ -237,7 +239,7 @@ def logged_in(broker: Broker, listener: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(series) and 'outcome="success"' in line)
 
 
-def test_re_authentication_of_java_under_load(secured: Secured, topic: str) -> None:
+def test_kip_368_re_authentication_of_java_under_load(secured: Secured, topic: str) -> None:
     if reason := kafka_node.missing():
         pytest.skip(reason)
     login = replace(LOGINS["SCRAM-SHA-256"], protocol="SASL_PLAINTEXT")

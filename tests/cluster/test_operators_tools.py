@@ -117,7 +117,9 @@ def test_a_broker_is_unregistered_through_another(controllers: KafkaControllers,
     assert "4" in cluster_tool("unregister", "--id", "4", succeeds=False)
 
 
-def test_an_unclean_election_and_partitions_that_cannot_be_written(brokers: dict[int, Broker], tmp_path: Path) -> None:
+def test_unclean_leader_election_and_partitions_that_cannot_be_written(
+    brokers: dict[int, Broker], tmp_path: Path
+) -> None:
     here = "--bootstrap-server", brokers[3].bootstrap_servers
     admin = AdminClient({"bootstrap.servers": brokers[3].bootstrap_servers})
     wanted = {"fragile": {"min.insync.replicas": "1"}, "strict": {"min.insync.replicas": "2"}}

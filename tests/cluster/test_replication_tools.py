@@ -84,7 +84,7 @@ def test_under_replicated_partitions(brokers: dict[int, Broker], admin: AdminCli
     until_all_in_sync(admin)
 
 
-def test_reassignment_with_a_throttle_and_election(
+def test_reassignment_with_a_replication_throttle_and_election(
     brokers: dict[int, Broker], admin: AdminClient, topic: None, tmp_path: Path
 ) -> None:
     bootstrap = "--bootstrap-server", bootstrap_of(brokers)
@@ -103,7 +103,7 @@ def test_reassignment_with_a_throttle_and_election(
     until_all_in_sync(admin)
 
 
-def test_a_consumer_reads_from_the_follower_in_its_rack(
+def test_kip_392_a_consumer_reads_from_the_follower_in_its_rack(
     brokers: dict[int, Broker], admin: AdminClient, topic: None
 ) -> None:
     leader = leaders(admin, TOPIC)[0]

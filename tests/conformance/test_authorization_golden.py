@@ -10,6 +10,7 @@ from protocol.api.table import API_TABLE, OWN_TABLE
 from tests.brokers import sound_broker
 from tests.conformance.authorization.every import QUESTIONS, Answers, matrix, recorded
 from tests.conformance.authorization.world import SETTINGS, USERS, World
+from tests.conformance.deviations import names_what_is_wrong
 
 NOT_ASKED = {
     "sasl_handshake": "spoken before the client is known: tests/conformance/authentication",
@@ -18,6 +19,10 @@ NOT_ASKED = {
     "create_backup": "Kafka has it not: tests/unit/broker/test_operator_requests.py",
 }
 """APIs that have no question here, and why."""
+
+
+WRONG = {"create_acls of any type", "create_acls with a pattern for filters", "create_acls of any operation"}
+"""What makes Kafka throw, if it gets so far: here the error is INVALID_REQUEST."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,11 @@ def answers() -> Iterator[Answers]:
 
 @pytest.mark.parametrize("title", QUESTIONS)
 def test_everybody_is_answered_as_by_kafka(title: str, answers: Answers) -> None:
-    assert answers[title] == recorded()[title]
+    if title in WRONG:
+        assert names_what_is_wrong(recorded()[title], answers[title])
+        assert any("42 INVALID_REQUEST" in given for given in answers[title].values())
+    else:
+        assert answers[title] == recorded()[title]
 
 
 def test_every_question_was_put_to_kafka_as_every_user() -> None:

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CellType, CodeType, FrameType, FunctionType, MethodType
+from types import CellType, CodeType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import Any, Self, TypeVar
 
 from timing.clock import Clock
@@ -48,7 +48,7 @@ def _owners(value: Any) -> Iterator[object]:
     for referrer in gc.get_referrers(value):
         if isinstance(referrer, dict):
             yield from (owner for owner in gc.get_referrers(referrer) if getattr(owner, "__dict__", None) is referrer)
-        elif not isinstance(referrer, list | tuple | CellType | FrameType | partial):
+        elif not isinstance(referrer, list | tuple | CellType | FrameType | GeneratorType | partial):
             yield referrer
 
 

@@ -13,8 +13,8 @@ from protocol.api.messages import request_class
 from protocol.api.table import API_TABLE
 from tests.doubles.clock import settle
 from tests.fuzzing.target import Target
+from tests.unit.broker.network.test_fuzzed_bytes import CONFIG
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.test_fuzzed_bytes import CONFIG
 from tests.unit.broker.wire import batch, entity_frame, frame, produce
 from tests.unit.protocol.conftest import Generator
 

@@ -12,8 +12,8 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from odradek_pipeline.files import Files
-from odradek_pipeline.kafka import Admin, Cluster
-from odradek_pipeline.lake.ingest import Surroundings
+from odradek_pipeline.kafka import Admin, ClusterAddress
+from odradek_pipeline.lake.ingest import IngestServices
 from odradek_pipeline.lake.job import LakeJob
 from odradek_pipeline.lake.progress import Reporter
 from odradek_pipeline.lake.schemas import parse_specs
@@ -39,12 +39,12 @@ class Lake:
         given: dict[str, Any] = {"available_now": True, "attempts": attempts} | rest
         given["specs"] = parse_specs(given.pop("schemas", ()))
         options = given.pop("options", {})
-        return LakeSettings(cluster=Cluster(self.bootstrap, options), path=str(self.path), **given)
+        return LakeSettings(cluster=ClusterAddress(self.bootstrap, options), path=str(self.path), **given)
 
     def run(self, *topics: str, **rest: Any) -> dict[str, str]:
         settings = self.settings(topics=topics, **rest)
         with Admin(self.spark, settings.cluster) as admin:
-            around = Surroundings(self.spark, Files(self.spark), admin, settings, self.reporter.counted)
+            around = IngestServices(self.spark, Files(self.spark), admin, settings, self.reporter.counted)
             return dict(LakeJob(around, self.reporter).run().failed)
 
     def delta(self, name: str) -> DataFrame:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from odradek_pipeline.replay.job import Replay
 from odradek_pipeline.replay.recipe import Recipe
 from odradek_pipeline.replay.source import Source
-from odradek_pipeline.replay.writer import Limits
+from odradek_pipeline.replay.writer import TransactionLimits
 
 SECONDS = 60.0
 
@@ -68,7 +68,7 @@ def job(bootstrap: str, name: str, source: Source, *, rows: int = 100, **recipe:
         client={"bootstrap.servers": bootstrap},
         tasks=3,
         partitions=3,
-        limits=Limits(rows=rows),
+        limits=TransactionLimits(rows=rows),
     )
 
 

@@ -23,7 +23,7 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from odradek import Broker
 from odradek_pipeline.replay import ledger
-from odradek_pipeline.replay.writer import Limits, TaskPlan
+from odradek_pipeline.replay.writer import TaskPlan, TransactionLimits
 from tests.brokers import sound_broker
 from tests.pipeline.replays import SECONDS, by_key, committed, expected
 
@@ -43,7 +43,7 @@ class Job:
         self._command += ["--order-by", "n", "--topic", topic, "--partitions", "3", "--job", topic]
         self._command += ["--tasks", str(TASKS), "--transaction-rows", "20"]
         self._command += ["--master", "local[2,4]", "--conf", "spark.driver.memory=1g", "--conf", FAST_JVM]
-        self._plan = TaskPlan(topic, topic, {"bootstrap.servers": bootstrap}, {}, Limits())
+        self._plan = TaskPlan(topic, topic, {"bootstrap.servers": bootstrap}, {}, TransactionLimits())
         self._log = log
         self._seen: set[int] = set()
         self.start()

@@ -14,7 +14,7 @@ from uuid import UUID
 from broker.api.table import handler_of
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.publisher import Follower, MetadataPublisher
-from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationSettings
+from broker.replication.cluster_access import BrokerConnection, ClusterAccess, ReplicationSettings
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
@@ -227,7 +227,7 @@ class SimulatedNode:
 
     # -- other nodes
 
-    def _connect(self, node_id: int) -> Peer | None:
+    def _connect(self, node_id: int) -> BrokerConnection | None:
         return Link(self._network, self._clock, self.id, node_id, self.version_limit)
 
     async def _serve(self, frame: bytes) -> bytes:

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from broker.__main__ import main as broker
+from broker.program import main as broker
 from odradek.cli.main import ALIASES, COMMANDS, odradek
 from odradek.location import NODE_COMMANDS
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fuzzing.connections import CONNECTIONS
 from tests.fuzzing.target import CORPUS, Target
 from tests.fuzzing.targets import TARGETS
-from tests.unit.broker.test_fuzzed_bytes import mutated
+from tests.unit.broker.network.test_fuzzed_bytes import mutated
 
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
 

@@ -1,5 +1,5 @@
 // Writes kafka_rates.json: what Kafka's own classes make of random uses of a quota. Java 17 or newer runs it as it is:
-// java -cp 'kafka/libs/*' tools/recorders/KafkaRates.java > tests/unit/broker/kafka_rates.json
+// java -cp 'kafka/libs/*' tools/recorders/KafkaRates.java > tests/unit/broker/quotas/kafka_rates.json
 
 import java.util.ArrayList;
 import java.util.List;

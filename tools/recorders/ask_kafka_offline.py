@@ -18,7 +18,7 @@ from typing import Any
 from coordinator.runtime.runtime import partition_for
 from tests.conformance.schema import NO_ID
 from tests.conformance.wire import Wire
-from tests.unit.broker.offline_questions import ANSWERS, TOPIC, Subjects, questions
+from tests.unit.broker.replication.offline_questions import ANSWERS, TOPIC, Subjects, questions
 
 PARTITIONS = 6
 NAMES = [f"key{number}" for number in range(40)]

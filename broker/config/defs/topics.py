@@ -15,7 +15,7 @@ from broker.config.definition import (
     LONG_MAX,
     MINUTE_MS,
     Check,
-    Row,
+    ConfigRow,
     Rows,
     Synonym,
     Value,
@@ -49,7 +49,7 @@ def _throttled(name: str) -> Check:
     return Check(refuse, f"* or {shape}")
 
 
-def _throttled_replicas(role: str) -> Row:
+def _throttled_replicas(role: str) -> ConfigRow:
     doc = (
         f"Replicas whose replication is throttled on the {role} side, at `{role}.replication.throttled.rate`, as long "
         "as they are not in sync: `*` for all, or partition:broker pairs."
@@ -286,5 +286,5 @@ def defaults_of(*names: str) -> Rows:
     return {TOPICS[name].synonyms[0].name: _default_of(name) for name in names}
 
 
-def _default_of(name: str) -> Row:
+def _default_of(name: str) -> ConfigRow:
     return TOPICS[name]._replace(doc=f"Default of the topics' `{name}`.", mode=CLUSTER, synonyms=())

@@ -27,7 +27,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.peers.call import Call, PeerError, entity_call
 from broker.replication.following import follower_log
-from broker.replication.following.follower_log import FetchSession, Key, offset_to_truncate_to
+from broker.replication.following.follower_log import FollowerFetchSession, Key, offset_to_truncate_to
 from broker.replication.partition import Partition, Role, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
@@ -38,7 +38,7 @@ from storage.log.follower_append import Truncation, begins_anew
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationQuota, ReplicationSettings
+    from broker.replication.cluster_access import BrokerConnection, ClusterAccess, ReplicationQuota, ReplicationSettings
     from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
@@ -90,7 +90,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class FetcherContext:
-    """What the fetchers of a node share."""
+    """The services that the fetchers of a node share."""
 
     node_id: int
     clock: Clock
@@ -108,8 +108,8 @@ class Fetcher:
         self.followed: dict[Key, Followed] = {}
         self._context = context
         self._clock = context.clock.machine
-        self._session = FetchSession()
-        self._peer: Peer | None = None
+        self._session = FollowerFetchSession()
+        self._peer: BrokerConnection | None = None
         self._changed = asyncio.Event()
         self._says = True  # of failures one after the other only the first is worth a line
         self._task = asyncio.ensure_future(self._run())
@@ -123,8 +123,8 @@ class Fetcher:
 
     def is_following(self, partition: Partition) -> bool:
         """Whether it fetches the partition from its present leader, in its present epoch."""
-        one = self.followed.get((partition.topic_id, partition.index))
-        return one is not None and one.partition is partition and one.is_current and partition.leader_id == self.leader
+        log = self.followed.get((partition.topic_id, partition.index))
+        return log is not None and log.partition is partition and log.is_current and partition.leader_id == self.leader
 
     def remove(self, partition: Partition) -> None:
         partition.wake_fetcher = do_nothing

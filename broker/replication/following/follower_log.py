@@ -1,4 +1,4 @@
-"""What a follower asks its leader for, and what it does to its own log with the answers.
+"""A follower's requests to its leader, and its own log, which the answers change.
 
 A follower keeps its side of an incremental fetch session (KIP-227; Kafka's `FetchSessionHandler`):
 
@@ -45,7 +45,7 @@ Key = tuple[UUID, int]
 """(topic id, partition index)."""
 
 
-class FetchSession:
+class FollowerFetchSession:
     """See the table above.
 
     Attributes:

@@ -1,1 +1,1 @@
-"""What the leader of a partition knows of its other replicas, and how the in-sync replicas change."""
+"""The leader of a partition: its knowledge of the other replicas, and how the in-sync replicas change."""

@@ -54,7 +54,7 @@ class IsrChange:
 
 
 class IsrOutcome(NamedTuple):
-    """What the controller made of a change; what follows `error` counts if that is `none`."""
+    """The controller's answer to a change; what follows `error` counts if that is `none`."""
 
     error: ErrorCode
     leader_epoch: int = -1

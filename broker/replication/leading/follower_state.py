@@ -1,4 +1,4 @@
-"""What a leader knows of its followers: how far each is, and which of them are in sync.
+"""A leader's knowledge of its followers: how far each is, and which of them are in sync.
 
 `FollowerState` is of one follower, from its fetches (Kafka's `Replica` and `ReplicaState`). `InSyncReplicas` is the
 ISR and the change that the controller decides on. The controller alone changes the ISR; the leader proposes (Kafka's
@@ -90,14 +90,14 @@ class FollowerState:
     )
 
     def __init__(self, now_ms: float, *, in_sync: bool) -> None:
-        """This node leads now, and knows nothing of the follower. One in the ISR has the lag limit's time to fetch."""
+        """Begin to lead, knowing nothing of the follower. One in the ISR has the lag limit's time to fetch."""
         self.log_start_offset = self.log_end_offset = self._leader_end_at_fetch = UNKNOWN_OFFSET
         self._fetched_ms = LONG_AGO
         self.caught_up_ms = now_ms if in_sync else LONG_AGO
         self.broker_epoch = NO_BROKER_EPOCH
 
     def begin_epoch(self, now_ms: float, leader_end: int, *, in_sync: bool) -> None:
-        """The same leader has a new epoch. A follower outside of the ISR must fetch before it may join."""
+        """Begin a new epoch of the same leader. A follower outside of the ISR must fetch before it may join."""
         self._leader_end_at_fetch = leader_end
         self._fetched_ms = self.caught_up_ms = now_ms if in_sync else LONG_AGO
 

@@ -83,7 +83,7 @@ ASK_AGAIN_MS = 500
 
 @dataclass(slots=True)
 class Replication:
-    """What the leaders of a node share.
+    """The services that the leaders of a node share.
 
     `lag_time_max_ms` gives `replica.lag.time.max.ms`. The counts are Kafka's IsrShrinks, IsrExpands, FailedIsrUpdates.
     """
@@ -166,7 +166,7 @@ class LeaderState:
         self.in_sync.commit(isr)
 
     def end(self) -> None:
-        """This node does not lead any more: what the controller answers now counts for nothing."""
+        """End the leadership: what the controller answers now counts for nothing."""
         self.in_sync.commit(())
 
     # -- the high watermark, min.insync.replicas

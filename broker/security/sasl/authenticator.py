@@ -78,7 +78,7 @@ class SaslState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SaslOptions:
-    """What holds for the connections of one listener.
+    """The SASL options of the connections of one listener.
 
     Attributes:
         mechanisms: how each enabled mechanism begins a conversation.

@@ -161,8 +161,8 @@ class ScramConversation:
             return self._challenge(match, found)
         return self._challenge_later(match, found)
 
-    async def _challenge_later(self, match: re.Match[str], found: Awaitable[Found]) -> Step:
-        return self._challenge(match, await found)
+    async def _challenge_later(self, match: re.Match[str], credential: Awaitable[Found]) -> Step:
+        return self._challenge(match, await credential)
 
     def _challenge(self, match: re.Match[str], credential: Found) -> Challenge:
         _, on_behalf_of, bare, name, nonce, _ = match.groups()
@@ -248,7 +248,7 @@ class BadTokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a good token says: whose it is, and when it ends (wall-clock time)."""
+    """The content of a good token: whose it is, and when it ends (wall-clock time)."""
 
     name: str
     expires_ms: int

@@ -91,7 +91,7 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
 def _users_of_settings(settings: ListenerSettings) -> dict[str, str]:
     location, text = settings.text(USERS_FILE), settings.text(USERS)
     users = read_users(location) if location else {}
-    return users | parse_users(settings.found(USERS), text) if text else users
+    return users | parse_users(settings.name_of(USERS), text) if text else users
 
 
 def _plain_users(settings: ListenerSettings) -> dict[str, str]:

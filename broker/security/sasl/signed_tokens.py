@@ -17,7 +17,7 @@ _OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What a token must say. Empty audiences and no issuer: any."""
+    """The claims that a token must have. Empty audiences and no issuer: any."""
 
     audiences: tuple[str, ...]
     issuer: str | None

@@ -69,7 +69,7 @@ def server_context(settings: ListenerSettings, key: KeyMaterial) -> ssl.SSLConte
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     _set_versions_and_suites(context, settings)
-    _use_key(context, settings.found("ssl.keystore.location"), key)
+    _use_key(context, settings.name_of("ssl.keystore.location"), key)
     _trust(context, load_trusted(settings))
     context.verify_mode = _CLIENT_AUTH[settings.text("ssl.client.auth") or "none"]
     return context
@@ -90,7 +90,7 @@ def client_context(settings: ListenerSettings) -> ssl.SSLContext:
         context.set_default_verify_paths()
     key = load_key(settings)
     if key is not None:
-        _use_key(context, settings.found("ssl.keystore.location"), key)
+        _use_key(context, settings.name_of("ssl.keystore.location"), key)
     return context
 
 
@@ -98,7 +98,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: ListenerSettings
     versions = {_VERSIONS[name] for name in settings.list_("ssl.enabled.protocols")}
     suites = settings.list_("ssl.cipher.suites")
     if suites:
-        name = settings.found("ssl.cipher.suites")
+        name = settings.name_of("ssl.cipher.suites")
         older, newest = split_suites(name, suites)
         versions -= {version for version, wanted in zip(_VERSIONS.values(), (older, newest), strict=True) if not wanted}
         if not versions:
@@ -150,7 +150,7 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
 
 def require_same_names(settings: ListenerSettings, old: Certificate, new: Certificate) -> None:
     """Raises SecurityError: clients that check whom they talk to would no longer find the name that they know."""
-    where = settings.found("ssl.keystore.location")
+    where = settings.name_of("ssl.keystore.location")
     with readable(where):
         former, subject = subject_of(old), subject_of(new)
         missing = _alternative_names(old) - _alternative_names(new)

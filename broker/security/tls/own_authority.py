@@ -95,7 +95,7 @@ class _Authority:
         return cls(key, certificate, [*made, path.name])
 
     def require(self, path: Path, name: str, hosts: list[str], now: datetime.datetime) -> None:
-        """A file with a key and a certificate that holds for a while, of this name and for these hosts."""
+        """Make a file with a key and a certificate that holds for a while, of this name and for these hosts."""
         if path.exists() and _serves(x509.load_pem_x509_certificate(path.read_bytes()), self.certificate, hosts, now):
             return
         key = ec.generate_private_key(ec.SECP256R1())
@@ -145,14 +145,16 @@ def _builder(
     )
 
 
-def _serves(found: x509.Certificate, authority: x509.Certificate, hosts: list[str], now: datetime.datetime) -> bool:
+def _serves(
+    certificate: x509.Certificate, authority: x509.Certificate, hosts: list[str], now: datetime.datetime
+) -> bool:
     try:
-        found.verify_directly_issued_by(authority)
-        if hosts and not {*map(_host, hosts)} <= {*_alternative_names(found)}:
+        certificate.verify_directly_issued_by(authority)
+        if hosts and not {*map(_host, hosts)} <= {*_alternative_names(certificate)}:
             return False
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
-    return found.not_valid_after_utc >= now + _RENEWED_BEFORE
+    return certificate.not_valid_after_utc >= now + _RENEWED_BEFORE
 
 
 def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName:

@@ -157,5 +157,5 @@ def _parts(replacement: str, pattern: re.Pattern[str]) -> Iterator[str | int]:
 
 
 def principal_name(rules: tuple[Rule, ...], name: str) -> str | None:
-    """What the first rule that fits makes of a distinguished name; None if none does."""
+    """Return the name that the first rule that fits makes of a distinguished name; None if none does."""
     return next((found for rule in rules if (found := rule.apply(name)) is not None), None)

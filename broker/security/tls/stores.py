@@ -86,7 +86,7 @@ class _Reader:
 
 
 def read_jks(content: bytes, password: str | None) -> JksStore:
-    """What the store has; without a password nobody looks whether it was altered, as in Java. Raises JksError."""
+    """Read a store; without a password nobody looks whether it was altered, as in Java. Raises JksError."""
     reader = _Reader(content)
     if reader.take(4) != MAGIC:
         raise JksError("this is no JKS store")
@@ -182,11 +182,11 @@ def load_key(settings: ListenerSettings) -> KeyMaterial | None:
     inline = settings.text("ssl.keystore.key")
     if inline is not None:
         chain = settings.text("ssl.keystore.certificate.chain") or ""
-        return _pem_key(settings.found("ssl.keystore.key"), inline.encode(), chain.encode(), password)
+        return _pem_key(settings.name_of("ssl.keystore.key"), inline.encode(), chain.encode(), password)
     location = settings.text("ssl.keystore.location")
     if location is None:
         return None
-    where = settings.found("ssl.keystore.location")
+    where = settings.name_of("ssl.keystore.location")
     if os.path.isdir(location):
         key, certificates = (_read(where, os.path.join(location, name)) for name in KEY_FILES)
         _require_pem(settings, "ssl.keystore")
@@ -204,11 +204,11 @@ def load_trusted(settings: ListenerSettings) -> tuple[x509.Certificate, ...]:
     """The certificates that others' must lead to; empty if no truststore is set. Raises SecurityError."""
     inline = settings.text("ssl.truststore.certificates")
     if inline is not None:
-        return _certificates(settings.found("ssl.truststore.certificates"), inline.encode())
+        return _certificates(settings.name_of("ssl.truststore.certificates"), inline.encode())
     location = settings.text("ssl.truststore.location")
     if location is None:
         return ()
-    where = settings.found("ssl.truststore.location")
+    where = settings.name_of("ssl.truststore.location")
     content = _read(where, location)
     kind = _kind(settings, "ssl.truststore", location, content)
     if kind == PEM:
@@ -216,7 +216,7 @@ def load_trusted(settings: ListenerSettings) -> tuple[x509.Certificate, ...]:
     if kind == JKS:
         store = _open_jks(settings, "ssl.truststore", f"{where} = {location!r}", content)
         own = (chain[0] for _, chain in store.keys if chain)
-        found = tuple(_of_der(f"{where} = {location!r}", one) for one in (*store.trusted, *own))
+        found = tuple(_of_der(f"{where} = {location!r}", der) for der in (*store.trusted, *own))
     else:
         _, certificate, others = _open_pkcs12(settings, "ssl.truststore", f"{where} = {location!r}", content)
         found = tuple(one for one in (certificate, *others) if one is not None)
@@ -235,8 +235,8 @@ def _read(where: str, location: str) -> bytes:
 def _kind(settings: ListenerSettings, store: str, location: str, content: bytes) -> str:
     """PEM, PKCS12 or JKS. Java takes either of the last two for the other, so the content decides between these."""
     kind = (settings.text(f"{store}.type") or JKS).upper()
-    where = f"{settings.found(f'{store}.location')} = {location!r}"
-    type_key = settings.found(f"{store}.type")
+    where = f"{settings.name_of(f'{store}.location')} = {location!r}"
+    type_key = settings.name_of(f"{store}.type")
     if content.startswith(MAGIC):
         return JKS
     if content.startswith(_JCEKS_MAGIC):
@@ -255,7 +255,7 @@ def _kind(settings: ListenerSettings, store: str, location: str, content: bytes)
 
 def _require_pem(settings: ListenerSettings, store: str) -> None:
     if (settings.text(f"{store}.type") or JKS).upper() != PEM:
-        where = f"{settings.found(f'{store}.location')} = {settings.text(f'{store}.location')!r}"
+        where = f"{settings.name_of(f'{store}.location')} = {settings.text(f'{store}.location')!r}"
         raise SecurityError(f"{where} is a folder with {' and '.join(KEY_FILES)}: set {store}.type=PEM")
 
 
@@ -308,10 +308,10 @@ def _matching(where: str, material: KeyMaterial) -> KeyMaterial:
     private = load_pem_private_key(material.key, None)
     public = private.public_key()
     with readable(where):
-        own = next((one for one in material.chain if one.public_key() == public), None)
+        own = next((certificate for certificate in material.chain if certificate.public_key() == public), None)
     if own is None:
         raise SecurityError(f"{where}: expected the certificate of the private key among the certificates")
-    return KeyMaterial(material.key, (own, *(one for one in material.chain if one is not own)))
+    return KeyMaterial(material.key, (own, *(certificate for certificate in material.chain if certificate is not own)))
 
 
 def _pkcs12_key(settings: ListenerSettings, where: str, content: bytes) -> KeyMaterial:
@@ -329,7 +329,7 @@ def _in_order(certificate: x509.Certificate, others: list[x509.Certificate]) -> 
     chain: list[x509.Certificate] = []
     last = certificate
     while last.issuer != last.subject:
-        above = next((one for one in others if one.subject == last.issuer and one not in chain), None)
+        above = next((issuer for issuer in others if issuer.subject == last.issuer and issuer not in chain), None)
         if above is None:
             break
         chain.append(above)
@@ -344,7 +344,7 @@ def _open_pkcs12(
     try:
         return pkcs12.load_key_and_certificates(content, None if password is None else password.encode())
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-        key = settings.found(f"{store}.password")
+        key = settings.name_of(f"{store}.password")
         hint = f"expected the right {key}" if password else f"expected {key} to be set"
         raise SecurityError(f"{where}: the PKCS12 store cannot be opened: {hint}") from error
 
@@ -358,17 +358,17 @@ def _jks_key(settings: ListenerSettings, where: str, content: bytes, password: s
         opened = open_key(protected, password or settings.text("ssl.keystore.password") or "")
         private = load_der_private_key(opened, None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        key = settings.found("ssl.key.password")
+        key = settings.name_of("ssl.key.password")
         raise SecurityError(f"{where}: the private key cannot be opened: expected the right {key}") from error
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return _matching(where, KeyMaterial(pem, tuple(_of_der(where, one) for one in chain)))
+    return _matching(where, KeyMaterial(pem, tuple(_of_der(where, certificate) for certificate in chain)))
 
 
 def _open_jks(settings: ListenerSettings, store: str, where: str, content: bytes) -> JksStore:
     try:
         return read_jks(content, settings.text(f"{store}.password"))
     except JksError as error:
-        raise SecurityError(f"{where}: {error}: expected the right {settings.found(f'{store}.password')}") from error
+        raise SecurityError(f"{where}: {error}: expected the right {settings.name_of(f'{store}.password')}") from error
 
 
 def _of_der(where: str, certificate: bytes) -> x509.Certificate:

@@ -36,8 +36,6 @@ from broker.testkit.control.topic_reader import to_the_end
 from protocol.errors import KafkaError
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    broker.STATUS,
-    *snapshots.RESET_ENDPOINTS,
     *broker.ENDPOINTS,
     *faults.ENDPOINTS,
     *groups.ENDPOINTS,
@@ -48,7 +46,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *record_writes.ENDPOINTS,
     *record_reads.ENDPOINTS,
     *histories.ENDPOINTS,
-    *snapshots.SNAPSHOT_ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )
 """All that there is: requests are checked against it, and the OpenAPI document is made of it."""
 

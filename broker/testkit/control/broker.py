@@ -15,10 +15,20 @@ from typing import Any
 from broker.membership.controller_service import ControllerService
 from broker.node import Node
 from broker.peers.cuts import Address
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values, time_of
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values, time_of
 from timing.adjustable_clock import AdjustableClock
 
+ENDPOINTS = Endpoints()
 
+UNITS_MS = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+_UNITS = tuple(
+    Parameter(unit, Kind.NUMBER, f"So many {unit}; several units are added up.", least=0) for unit in UNITS_MS
+)
+TOPIC = Parameter("topic", Kind.STRING, "the name of a topic")
+BROKER = Parameter("broker", Kind.INTEGER, "the id of the broker", required=True, least=0)
+
+
+@ENDPOINTS("GET /status", "The broker's identity, listeners and health.")
 def _status(node: Node, _values: Values) -> dict[str, Any]:
     return {
         "node_id": node.node_id,
@@ -30,10 +40,6 @@ def _status(node: Node, _values: Values) -> dict[str, Any]:
     }
 
 
-STATUS = Endpoint("GET", "/status", "The broker's identity, listeners and health.", _status)
-
-
-UNITS_MS = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, beyond which no date can be shown."""
 QUIET_TURNS = 10
@@ -64,6 +70,7 @@ def clock_of(node: Node) -> AdjustableClock:
     return node.clock
 
 
+@ENDPOINTS("GET /clock", "The broker's time: seconds since 1970, as text, and whether it stands still.")
 def _state(node: Node, _values: Values) -> dict[str, Any]:
     clock = clock_of(node)
     now = clock.wall_ms() / 1000
@@ -71,6 +78,7 @@ def _state(node: Node, _values: Values) -> dict[str, Any]:
     return {"now": now, "time": text, "frozen": clock.frozen, "ahead": clock.ahead_ms / 1000}
 
 
+@ENDPOINTS("POST /clock/advance", "Move time forward; answered when all that is due has run.", *_UNITS)
 async def _advance(node: Node, values: Values) -> dict[str, Any]:
     clock = clock_of(node)
     if not values:
@@ -83,6 +91,12 @@ async def _advance(node: Node, values: Values) -> dict[str, Any]:
     return _state(node, {})
 
 
+@ENDPOINTS(
+    "POST /clock/set",
+    "Set the time of day. Forward, all that is due runs; back, only timestamps change.",
+    Parameter("time", Kind.STRING, "The time in ISO 8601, in UTC unless it says otherwise."),
+    Parameter("epoch", Kind.NUMBER, "The time in seconds since 1970.", least=0),
+)
 async def _set(node: Node, values: Values) -> dict[str, Any]:
     clock = clock_of(node)
     if len(values) != 1:
@@ -110,16 +124,10 @@ def _then_state(act: Callable[[AdjustableClock], Awaitable[object]]) -> Callable
     return answer
 
 
-_UNITS = tuple(
-    Parameter(unit, Kind.NUMBER, f"So many {unit}; several units are added up.", least=0) for unit in UNITS_MS
-)
-
-
-TOPIC = Parameter("topic", Kind.STRING, "the name of a topic")
-BROKER = Parameter("broker", Kind.INTEGER, "the id of the broker", required=True, least=0)
 Json = dict[str, Any]
 
 
+@ENDPOINTS("GET /cluster", "Brokers and partitions, as this node knows them.", TOPIC)
 def _describe(node: Node, values: Values) -> Json:
     image = node.cluster.cache.image
     wanted = values.get("topic")
@@ -147,6 +155,12 @@ def _describe(node: Node, values: Values) -> Json:
     }
 
 
+@ENDPOINTS(
+    "GET /cluster/coordinator",
+    "The broker that coordinates a group, or a transactional id; -1 if there is none.",
+    Parameter("group", Kind.STRING, "the id of a group"),
+    Parameter("transactional_id", Kind.STRING, "a transactional id"),
+)
 def _coordinator(node: Node, values: Values) -> Json:
     if len(values) != 1:
         raise ControlError("expected group or transactional_id", parameter="group")
@@ -156,10 +170,22 @@ def _coordinator(node: Node, values: Values) -> Json:
     return {"broker": coordinators.transactions.leader_for(image, values["transactional_id"])}
 
 
+@ENDPOINTS(
+    "POST /cluster/leader",
+    "Lets a broker lead a partition of which it is a replica in sync; on the controller alone.",
+    Parameter("topic", Kind.STRING, "the name of a topic", required=True),
+    Parameter("partition", Kind.INTEGER, "the index of a partition", required=True, least=0),
+    BROKER,
+)
 async def _move_leader(node: Node, values: Values) -> None:
     await _service(node).move_leader(values["topic"], values["partition"], values["broker"])
 
 
+@ENDPOINTS(
+    "POST /cluster/expire",
+    "Ends the session of a broker now, as if it had been silent for that long; on the controller alone.",
+    BROKER,
+)
 async def _expire(node: Node, values: Values) -> None:
     await _service(node).end_session(values["broker"])
 
@@ -170,10 +196,16 @@ def _service(node: Node) -> ControllerService:
     return node.cluster.controller_service
 
 
+@ENDPOINTS(
+    "POST /network/cut",
+    "Cuts the connections that this node opens to other nodes, and lets it open none.",
+    Parameter("addresses", Kind.ARRAY, "host:port of each listener that is cut; no others are", required=True),
+)
 def _cut(node: Node, values: Values) -> None:
     node.state.cuts.cut([_address(text) for text in values["addresses"]])
 
 
+@ENDPOINTS("DELETE /network/cut", "Lets this node connect to all others again.")
 def _heal(node: Node, _values: Values) -> None:
     node.state.cuts.cut(())
 
@@ -185,57 +217,6 @@ def _address(text: object) -> Address:
     return host.strip("[]"), int(port)
 
 
-ENDPOINTS = (
-    Endpoint("GET", "/clock", "The broker's time: seconds since 1970, as text, and whether it stands still.", _state),
-    Endpoint("POST", "/clock/advance", "Move time forward; answered when all that is due has run.", _advance, _UNITS),
-    Endpoint(
-        "POST",
-        "/clock/set",
-        "Set the time of day. Forward, all that is due runs; back, only timestamps change.",
-        _set,
-        (
-            Parameter("time", Kind.STRING, "The time in ISO 8601, in UTC unless it says otherwise."),
-            Parameter("epoch", Kind.NUMBER, "The time in seconds since 1970.", least=0),
-        ),
-    ),
-    Endpoint("POST", "/clock/freeze", "Let time stand still.", _then_state(AdjustableClock.freeze)),
-    Endpoint("POST", "/clock/resume", "Let time go on from where it stands.", _then_state(AdjustableClock.resume)),
-    Endpoint("POST", "/clock/reset", "Go on with the machine's time of day.", _then_state(AdjustableClock.reset)),
-    Endpoint("GET", "/cluster", "Brokers and partitions, as this node knows them.", _describe, (TOPIC,)),
-    Endpoint(
-        "GET",
-        "/cluster/coordinator",
-        "The broker that coordinates a group, or a transactional id; -1 if there is none.",
-        _coordinator,
-        (
-            Parameter("group", Kind.STRING, "the id of a group"),
-            Parameter("transactional_id", Kind.STRING, "a transactional id"),
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/cluster/leader",
-        "Lets a broker lead a partition of which it is a replica in sync; on the controller alone.",
-        _move_leader,
-        (
-            Parameter("topic", Kind.STRING, "the name of a topic", required=True),
-            Parameter("partition", Kind.INTEGER, "the index of a partition", required=True, least=0),
-            BROKER,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/cluster/expire",
-        "Ends the session of a broker now, as if it had been silent for that long; on the controller alone.",
-        _expire,
-        (BROKER,),
-    ),
-    Endpoint(
-        "POST",
-        "/network/cut",
-        "Cuts the connections that this node opens to other nodes, and lets it open none.",
-        _cut,
-        (Parameter("addresses", Kind.ARRAY, "host:port of each listener that is cut; no others are", required=True),),
-    ),
-    Endpoint("DELETE", "/network/cut", "Lets this node connect to all others again.", _heal),
-)
+ENDPOINTS("POST /clock/freeze", "Let time stand still.")(_then_state(AdjustableClock.freeze))
+ENDPOINTS("POST /clock/resume", "Let time go on from where it stands.")(_then_state(AdjustableClock.resume))
+ENDPOINTS("POST /clock/reset", "Go on with the machine's time of day.")(_then_state(AdjustableClock.reset))

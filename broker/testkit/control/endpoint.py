@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import enum
 import math
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from broker.nearest import did_you_mean
 from broker.node import Node
+from broker.peers.leaders import RETRY_MS, NoAnswerError
+from protocol.errors import CoordinatorLoadInProgress
 from timing.clock import Clock
 
 
@@ -76,6 +78,9 @@ class ControlError(Exception):
         self.status = status
 
 
+Answer = TypeVar("Answer", bound=Callable[[Node, Values], Any])
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A method and a path under `/control/`, such as `/groups/{group}`.
@@ -110,6 +115,20 @@ class Endpoint:
             if parameter.required and parameter.name not in values:
                 raise ControlError(f"{parameter.name} is missing: {parameter.doc}", parameter=parameter.name)
         return values
+
+
+class Endpoints(list[Endpoint]):
+    """The endpoints of a subject, each declared where the function is that answers it."""
+
+    def __call__(self, line: str, summary: str, *parameters: Parameter) -> Callable[[Answer], Answer]:
+        """Declare one: `@ENDPOINTS("GET /groups/{group}", "A group.", GROUP)`."""
+        method, path = line.split()
+
+        def declare(answer: Answer) -> Answer:
+            self.append(Endpoint(method, path, summary, answer, parameters))
+            return answer
+
+        return declare
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
@@ -208,11 +227,15 @@ class Changes:
         if source not in self._ends:
             self._ends[source] = listen(self._happened.set)
 
+    def follow_once(self, source: Hashable, listen: Listen) -> None:
+        """Look again at the next change alone: the source is followed anew at each look."""
+        if source in self._ends:
+            self._ends.pop(source)()
+        self.follow(source, listen)
+
     def look_again(self, clock: Clock, delay_ms: float) -> None:
         """Look again after a while, though no source may have changed."""
-        if "time" in self._ends:
-            self._ends.pop("time")()
-        self._ends["time"] = clock.call_later(delay_ms, self._happened.set).cancel
+        self.follow_once("time", lambda changed: clock.call_later(delay_ms, changed).cancel)
 
     def end(self) -> None:
         for end in self._ends.values():
@@ -230,29 +253,65 @@ class Changes:
             return
 
 
-async def wait_until(
-    look: Callable[[Changes], Awaitable[T | None]],
-    reached: Callable[[T], bool],
-    failed: Callable[[T | None], str],
-    timeout_s: float,
-) -> T:
-    """What `look` finds once it is what was waited for.
-
-    `look` gives the present state, None while nobody tells it, and names the sources of its changes. Raises
-    ControlError (408) with `failed` of the last state when the time is over.
-    """
+async def until(look: Callable[[Changes], Awaitable[bool]], timeout_s: float) -> bool:
+    """Call `look` now and after each change of the sources that it names, until it is true; False if time is up."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     changes = Changes()
     try:
         while True:
             changes.clear()
-            found = await look(changes)
-            if found is not None and reached(found):
-                return found
+            if await look(changes):
+                return True
             left_s = deadline - loop.time()
             if left_s <= 0:
-                raise ControlError(failed(found), status=TIMED_OUT)
+                return False
             await changes.next(left_s)
     finally:
         changes.end()
+
+
+async def wait_until(
+    look: Callable[[Changes], Awaitable[T | None]],
+    reached: Callable[[T], bool],
+    failed: Callable[[T | None], str],
+    timeout_s: float,
+) -> T:
+    """Return what `look` gives, the present state or None while nobody tells it, once it is what was waited for.
+
+    Raises ControlError (408) with `failed` of the last state when the time is over.
+    """
+    seen: T | None = None
+
+    async def is_reached(changes: Changes) -> bool:
+        nonlocal seen
+        seen = await look(changes)
+        return seen is not None and reached(seen)
+
+    if not await until(is_reached, timeout_s) or seen is None:
+        raise ControlError(failed(seen), status=TIMED_OUT)
+    return seen
+
+
+async def look_at_coordinator(
+    node: Node,
+    changes: Changes,
+    sources: Callable[[], Iterable[Any]],
+    read: Callable[[], Awaitable[T]],
+    is_elsewhere: Callable[[T], bool],
+) -> T | None:
+    """Return what `read` gives; None while the coordinator does not tell it, which is asked again after a while.
+
+    `sources` are what this node has that tells of changes. Nobody tells it of what changes elsewhere.
+    """
+    async with node.changing:  # a snapshot that is restored brings another coordinator
+        for source in sources():
+            changes.follow(source, source.listen)
+        try:
+            seen = await read()
+        except (CoordinatorLoadInProgress, NoAnswerError):
+            changes.look_again(node.clock.machine, RETRY_MS)
+            return None
+    if is_elsewhere(seen):
+        changes.look_again(node.clock.machine, RETRY_MS)
+    return seen

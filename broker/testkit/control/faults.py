@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from broker.faults.connections import ConnectionFault, Direction
-from broker.faults.connections import Kind as ConnectionKind
+from broker.faults.connections import ConnectionFaultKind as ConnectionKind
 from broker.faults.crash import Crash
 from broker.faults.faults import Faults
 from broker.faults.injection import Around
@@ -17,7 +17,7 @@ from broker.testkit.control.endpoint import (
     TIMEOUT,
     Changes,
     ControlError,
-    Endpoint,
+    Endpoints,
     Kind,
     Parameter,
     Values,
@@ -25,16 +25,45 @@ from broker.testkit.control.endpoint import (
 )
 from protocol.api.names import API_NAMES, error_name
 
-ANSWER_MS = 20.0
-"""How long the answer may take to get out before a crash."""
+ENDPOINTS = Endpoints()
 
 NOW = "now"
 LOST, KEPT = "lost", "kept"
+ID = Parameter("id", Kind.STRING, "the fault's id", required=True)
+SELECTORS = (
+    Parameter("api", Kind.STRING_OR_INTEGER, "the API by Kafka's name, such as Produce, or its number; absent: any"),
+    Parameter("version", Kind.INTEGER, "the version of the request", least=0),
+    Parameter("topic", Kind.STRING, "a topic that the request names"),
+    Parameter("partition", Kind.INTEGER, "a partition that the request names", least=0),
+    Parameter("group", Kind.STRING, "the group"),
+    Parameter("transactional_id", Kind.STRING, "the transactional id"),
+    Parameter("client_id", Kind.STRING, "the client id in the request's header"),
+    Parameter("listener", Kind.STRING, "the name of the listener that the client is connected to"),
+)
+ACTIONS = (
+    Parameter("error", Kind.STRING_OR_INTEGER, "answer with this error, by Kafka's name or number"),
+    Parameter("delay", Kind.NUMBER, "wait so many seconds first", least=0),
+    Parameter("drop", Kind.STRING, "lose the request or the reply", choices=tuple(Drop)),
+    Parameter("disconnect", Kind.BOOLEAN, "close the connection"),
+    Parameter("observe", Kind.BOOLEAN, "only count the request, and keep it"),
+    Parameter("then", Kind.STRING, "end the broker after that", choices=tuple(Then)),
+    Parameter("phase", Kind.STRING, "when to do it: before unless the reply is dropped", choices=tuple(Phase)),
+    Parameter("skip", Kind.INTEGER, "how many matching requests to leave alone first", least=0),
+    Parameter("count", Kind.INTEGER, "how many requests to strike then; absent: all", least=1),
+)
+CONNECTION = (
+    Parameter("client_id", Kind.STRING, "only connections of this client"),
+    Parameter("listener", Kind.STRING, "only connections to the listener of this name"),
+)
+DIRECTION = Parameter("direction", Kind.STRING, "what is held up; absent: both", choices=tuple(Direction))
+
+
+ANSWER_MS = 20.0
+"""How long the answer may take to get out before a crash."""
+
 
 T = TypeVar("T")
 Json = dict[str, Any]
-
-ID = Parameter("id", Kind.STRING, "the fault's id", required=True)
 
 
 def faults_of(node: Node) -> Faults:
@@ -45,20 +74,34 @@ def faults_of(node: Node) -> Faults:
     return Faults(node.dispatcher, node.server, around, list(node.bound.advertised))
 
 
+@ENDPOINTS("POST /faults", "Set a fault.", *SELECTORS, *ACTIONS)
 def _set(node: Node, values: Values) -> Json:
     return described(_refusing(lambda: _faults(node).set(values)))
 
 
+@ENDPOINTS("GET /faults", "The faults that are set.")
 def _list(node: Node, _values: Values) -> Json:
     return {"faults": [described(fault) for fault in _faults(node)]}
 
 
+@ENDPOINTS(
+    "GET /faults/{id}",
+    "A fault, also one of the last that were removed, with the last requests that it struck, decoded.",
+    ID,
+)
 def _get(node: Node, values: Values) -> Json:
     fault = _fault(node, values)
     requests = list(fault.requests) if isinstance(fault, Fault) else []
     return {**described(fault), "requests": requests}
 
 
+@ENDPOINTS(
+    "POST /faults/{id}/wait",
+    "Wait until a fault has struck.",
+    ID,
+    Parameter("n", Kind.INTEGER, "how often, 1 if absent", least=0),
+    TIMEOUT,
+)
 async def _wait(node: Node, values: Values) -> Json:
     fault, n, timeout = _fault(node, values), values.get("n", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
 
@@ -73,14 +116,23 @@ async def _wait(node: Node, values: Values) -> Json:
     return described(fault)
 
 
+@ENDPOINTS("DELETE /faults/{id}", "Remove a fault.", ID)
 def _remove(node: Node, values: Values) -> None:
     _faults(node).remove(_fault(node, values))
 
 
+@ENDPOINTS("DELETE /faults", "Remove all faults.")
 def _clear(node: Node, _values: Values) -> Json:
     return {"removed": _faults(node).clear()}
 
 
+@ENDPOINTS(
+    "POST /crash",
+    "End the broker as a power failure does, or as a SIGKILL.",
+    Parameter("at", Kind.STRING, "when: in which phase of a request, now if absent", choices=(NOW, *Phase)),
+    Parameter("unsynced", Kind.STRING, "what becomes of unsynced bytes, lost if absent", choices=(LOST, KEPT)),
+    *SELECTORS,
+)
 def _crash(node: Node, values: Values) -> Json:
     """End the process now, or in a phase of a request that matches."""
     values = dict(values)
@@ -105,6 +157,7 @@ def _of_crash(parameter: str) -> str:
     return "at" if parameter == "phase" else parameter
 
 
+@ENDPOINTS("POST /disconnect", "Reset connections.", *CONNECTION)
 def _disconnect(node: Node, values: Values) -> Json:
     return {"disconnected": _refusing(lambda: _faults(node).connections.disconnect(values))}
 
@@ -176,90 +229,14 @@ def _fault(node: Node, values: Values) -> Fault | ConnectionFault:
     return found
 
 
-SELECTORS = (
-    Parameter("api", Kind.STRING_OR_INTEGER, "the API by Kafka's name, such as Produce, or its number; absent: any"),
-    Parameter("version", Kind.INTEGER, "the version of the request", least=0),
-    Parameter("topic", Kind.STRING, "a topic that the request names"),
-    Parameter("partition", Kind.INTEGER, "a partition that the request names", least=0),
-    Parameter("group", Kind.STRING, "the group"),
-    Parameter("transactional_id", Kind.STRING, "the transactional id"),
-    Parameter("client_id", Kind.STRING, "the client id in the request's header"),
-    Parameter("listener", Kind.STRING, "the name of the listener that the client is connected to"),
-)
-
-ACTIONS = (
-    Parameter("error", Kind.STRING_OR_INTEGER, "answer with this error, by Kafka's name or number"),
-    Parameter("delay", Kind.NUMBER, "wait so many seconds first", least=0),
-    Parameter("drop", Kind.STRING, "lose the request or the reply", choices=tuple(Drop)),
-    Parameter("disconnect", Kind.BOOLEAN, "close the connection"),
-    Parameter("observe", Kind.BOOLEAN, "only count the request, and keep it"),
-    Parameter("then", Kind.STRING, "end the broker after that", choices=tuple(Then)),
-    Parameter("phase", Kind.STRING, "when to do it: before unless the reply is dropped", choices=tuple(Phase)),
-    Parameter("skip", Kind.INTEGER, "how many matching requests to leave alone first", least=0),
-    Parameter("count", Kind.INTEGER, "how many requests to strike then; absent: all", least=1),
-)
-
-CONNECTION = (
-    Parameter("client_id", Kind.STRING, "only connections of this client"),
-    Parameter("listener", Kind.STRING, "only connections to the listener of this name"),
-)
-
-DIRECTION = Parameter("direction", Kind.STRING, "what is held up; absent: both", choices=tuple(Direction))
-
-ENDPOINTS = (
-    Endpoint("POST", "/faults", "Set a fault.", _set, SELECTORS + ACTIONS),
-    Endpoint("GET", "/faults", "The faults that are set.", _list),
-    Endpoint("DELETE", "/faults", "Remove all faults.", _clear),
-    Endpoint(
-        "GET",
-        "/faults/{id}",
-        "A fault, also one of the last that were removed, with the last requests that it struck, decoded.",
-        _get,
-        (ID,),
-    ),
-    Endpoint("DELETE", "/faults/{id}", "Remove a fault.", _remove, (ID,)),
-    Endpoint(
-        "POST",
-        "/faults/{id}/wait",
-        "Wait until a fault has struck.",
-        _wait,
-        (
-            ID,
-            Parameter("n", Kind.INTEGER, "how often, 1 if absent", least=0),
-            TIMEOUT,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/crash",
-        "End the broker as a power failure does, or as a SIGKILL.",
-        _crash,
-        (
-            Parameter("at", Kind.STRING, "when: in which phase of a request, now if absent", choices=(NOW, *Phase)),
-            Parameter("unsynced", Kind.STRING, "what becomes of unsynced bytes, lost if absent", choices=(LOST, KEPT)),
-            *SELECTORS,
-        ),
-    ),
-    Endpoint("POST", "/disconnect", "Reset connections.", _disconnect, CONNECTION),
-    Endpoint(
-        "POST", "/refuse_connections", "Reset each new connection.", _break(ConnectionKind.REFUSE), (CONNECTION[1],)
-    ),
-    Endpoint(
-        "POST",
-        "/throttle",
-        "Make connections slow.",
-        _break(ConnectionKind.THROTTLE),
-        (
-            *CONNECTION,
-            Parameter("bytes_per_second", Kind.NUMBER, "what passes in each direction", required=True, least=1),
-            DIRECTION,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/stall",
-        "Let nothing pass on connections, and leave them open.",
-        _break(ConnectionKind.STALL),
-        (*CONNECTION, DIRECTION),
-    ),
+ENDPOINTS("POST /refuse_connections", "Reset each new connection.", CONNECTION[1])(_break(ConnectionKind.REFUSE))
+ENDPOINTS(
+    "POST /throttle",
+    "Make connections slow.",
+    *CONNECTION,
+    Parameter("bytes_per_second", Kind.NUMBER, "what passes in each direction", required=True, least=1),
+    DIRECTION,
+)(_break(ConnectionKind.THROTTLE))
+ENDPOINTS("POST /stall", "Let nothing pass on connections, and leave them open.", *CONNECTION, DIRECTION)(
+    _break(ConnectionKind.STALL)
 )

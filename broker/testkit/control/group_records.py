@@ -19,9 +19,9 @@ from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
 from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values, time_of
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values, time_of
 from broker.testkit.control.groups import GROUP, committed_json, group_here, no_such_group, no_such_member
-from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection import read_group
 from broker.testkit.inspection.groups import GroupView
 from broker.testkit.inspection.partitions import PartitionView, offsets_at_time, read_partitions
 from broker.testkit.inspection.share_and_streams import (
@@ -36,12 +36,36 @@ from coordinator.group.share.partition_states import begin_altering, joined, not
 from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
+ENDPOINTS = Endpoints()
+
+WHICH = (
+    GROUP,
+    Parameter("member", Kind.STRING, "a member id or client id; if missing, all members"),
+    Parameter("topic", Kind.STRING, "a topic; if missing, all"),
+    Parameter("partition", Kind.INTEGER, "a partition of the topic; if missing, all", least=0),
+    Parameter("offset", Kind.INTEGER, "one record of the partition; if missing, all", least=0),
+)
+
+
 EARLIEST, LATEST = "earliest", "latest"
 ACCEPTED = "expected earliest, latest, an offset from 0 on, or a time such as 2026-11-27T04:00:00Z"
 
 Target = str | int | datetime
 
 
+@ENDPOINTS(
+    "POST /groups/{group}/reset_offsets",
+    "Commit other offsets for a group without members; a share group starts at them.",
+    GROUP,
+    Parameter(
+        "to",
+        Kind.STRING_OR_INTEGER,
+        "earliest, latest, an offset, or a time such as 2026-11-27T04:00:00Z",
+        required=True,
+    ),
+    Parameter("topic", Kind.STRING, "a topic; if missing, those to which the group has committed"),
+    Parameter("partitions", Kind.ARRAY, "partitions of the topic; if missing, all"),
+)
 async def _reset_offsets(node: Node, values: Values) -> dict[str, Any]:
     """Commit as an administrator does: only where no member is active."""
     coordinator, group_id = node.coordinators.groups, values["group"]
@@ -177,6 +201,11 @@ def _unknown(silent: Sequence[str]) -> ControlError:
 End = Callable[[SharePartition, Collection[str] | None, int | None], tuple[int, Future[None]]]
 
 
+@ENDPOINTS(
+    "GET /groups/{group}/deliveries",
+    "What a share group has in flight in the partitions that this broker leads, and its share sessions here.",
+    GROUP,
+)
 async def _deliveries(node: Node, values: Values) -> dict[str, Any]:
     group = await _share_group(node, values["group"])
     return {
@@ -208,10 +237,16 @@ def _range(one: RangeView) -> dict[str, Any]:
     }
 
 
+@ENDPOINTS("POST /groups/{group}/release", "Release acquired records of a share group, as their consumer can.", *WHICH)
 async def _release(node: Node, values: Values) -> dict[str, Any]:
     return {"released": await _end(node, values, SharePartition.release)}
 
 
+@ENDPOINTS(
+    "POST /groups/{group}/expire_locks",
+    "End acquisition locks of a share group now, as share.record.lock.duration.ms does.",
+    *WHICH,
+)
 async def _expire_locks(node: Node, values: Values) -> dict[str, Any]:
     return {"released": await _end(node, values, SharePartition.expire_locks)}
 
@@ -258,53 +293,3 @@ async def _share_group(node: Node, group_id: str) -> GroupView:
             status=409,
         )
     return group
-
-
-WHICH = (
-    GROUP,
-    Parameter("member", Kind.STRING, "a member id or client id; if missing, all members"),
-    Parameter("topic", Kind.STRING, "a topic; if missing, all"),
-    Parameter("partition", Kind.INTEGER, "a partition of the topic; if missing, all", least=0),
-    Parameter("offset", Kind.INTEGER, "one record of the partition; if missing, all", least=0),
-)
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/groups/{group}/reset_offsets",
-        "Commit other offsets for a group without members; a share group starts at them.",
-        _reset_offsets,
-        (
-            GROUP,
-            Parameter(
-                "to",
-                Kind.STRING_OR_INTEGER,
-                "earliest, latest, an offset, or a time such as 2026-11-27T04:00:00Z",
-                required=True,
-            ),
-            Parameter("topic", Kind.STRING, "a topic; if missing, those to which the group has committed"),
-            Parameter("partitions", Kind.ARRAY, "partitions of the topic; if missing, all"),
-        ),
-    ),
-    Endpoint(
-        "GET",
-        "/groups/{group}/deliveries",
-        "What a share group has in flight in the partitions that this broker leads, and its share sessions here.",
-        _deliveries,
-        (GROUP,),
-    ),
-    Endpoint(
-        "POST",
-        "/groups/{group}/release",
-        "Release acquired records of a share group, as their consumer can.",
-        _release,
-        WHICH,
-    ),
-    Endpoint(
-        "POST",
-        "/groups/{group}/expire_locks",
-        "End acquisition locks of a share group now, as share.record.lock.duration.ms does.",
-        _expire_locks,
-        WHICH,
-    ),
-)

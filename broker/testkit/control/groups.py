@@ -10,26 +10,41 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.share_coordinator import delete_groups
 from broker.node import Node
-from broker.peers.leaders import PATIENCE_MS, RETRY_MS, NoAnswerError
+from broker.peers.leaders import PATIENCE_MS
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
     TIMEOUT,
     Changes,
     ControlError,
-    Endpoint,
+    Endpoints,
     Kind,
     Parameter,
     Values,
+    look_at_coordinator,
     wait_until,
 )
 from broker.testkit.control.topic_reader import MOST, Budget
-from broker.testkit.explain.situations import counted
-from broker.testkit.inspection.cluster import list_groups, read_group
+from broker.testkit.inspection import list_groups, read_group
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, read_lags, sum_of, total_lag
 from broker.testkit.inspection.share_and_streams import sessions_of
 from coordinator.group import on_demand
-from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
+from odradek.explain_rules import counted
+from protocol.errors import NotCoordinator
+
+ENDPOINTS = Endpoints()
+
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "Dead",
+)
+GROUP = Parameter("group", Kind.STRING, "the group's id", required=True)
+
 
 LETTERS, MEMBER_FIELDS = 8, 40
 """What a number or the marks around a text take in JSON, and how many times that a member's other fields do."""
@@ -157,35 +172,33 @@ def _named(member: MemberView) -> str:
     return f"{member.client_id or member.member_id}{waits}{', expected' if member.is_late else ''}"
 
 
-STATES = (
-    "Empty",
-    "PreparingRebalance",
-    "CompletingRebalance",
-    "Stable",
-    "Assigning",
-    "Reconciling",
-    "Dead",
-)
 NOT_FOUND = 404
 
-GROUP = Parameter("group", Kind.STRING, "the group's id", required=True)
 
 Seen = tuple[GroupView, list[PartitionLag]]
 
 
+@ENDPOINTS("GET /groups", "All groups, with state and number of members.")
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
     groups, unknown = await list_groups(node)
     return {"groups": [summary_json(group) for group in groups], **({"unknown": unknown} if unknown else {})}
 
 
+@ENDPOINTS("GET /groups/{group}", "A group and its members; Dead if it does not exist.", GROUP)
 async def _get(node: Node, values: Values) -> dict[str, Any]:
     return group_json(await read_group(node, values["group"]))
 
 
+@ENDPOINTS(
+    "GET /groups/{group}/lag",
+    "How many records the group has not committed, by partition and in total; where it never committed, all.",
+    GROUP,
+)
 async def _lag(node: Node, values: Values) -> dict[str, Any]:
     return lag_json(*await _see(node, values["group"]))
 
 
+@ENDPOINTS("GET /groups/{group}/committed", "The committed offsets.", GROUP)
 async def _committed(node: Node, values: Values) -> dict[str, Any]:
     return committed_json(await read_group(node, values["group"]))
 
@@ -199,6 +212,16 @@ async def _see(node: Node, group_id: str, patience_ms: float = PATIENCE_MS) -> S
 # -- waits
 
 
+@ENDPOINTS(
+    "POST /groups/{group}/wait",
+    "Wait until the group has all that is named; 408 if that takes too long.",
+    GROUP,
+    Parameter("state", Kind.STRING, "the state to wait for", choices=STATES),
+    Parameter("members", Kind.INTEGER, "how many members it is to have", least=0),
+    Parameter("lag", Kind.INTEGER, "the largest lag, in records, once it is Stable or Empty", least=0),
+    Parameter("share_sessions", Kind.INTEGER, "how many members have a share session with this node", least=0),
+    TIMEOUT,
+)
 async def _wait(node: Node, values: Values) -> dict[str, Any]:
     state, members, lag = values.get("state"), values.get("members"), values.get("lag")
     sessions = values.get("share_sessions")
@@ -240,26 +263,25 @@ async def _look(node: Node, group_id: str, changes: Changes) -> Seen | None:
     It is enough to listen to this node: without a commit, no lag gets smaller. That of a share group does when its
     state is written, or when it begins to read what is led here.
     """
-    async with node.changing:  # a snapshot that is restored brings another coordinator
-        for source in (node.coordinators.groups.runtime, node.coordinators.share.runtime, node.local.share):
-            changes.follow(source, source.listen)
-        try:
-            seen = await _see(node, group_id, patience_ms=0)
-        except (CoordinatorLoadInProgress, NoAnswerError):
-            changes.look_again(node.clock.machine, RETRY_MS)
-            return None
-    group, lags = seen
-    is_elsewhere = group.coordinator is not None or (
-        group.is_share and len(node.cluster.cache.image.cluster.alive()) > 1
+
+    def is_elsewhere(seen: Seen) -> bool:
+        group, lags = seen
+        is_shared = group.is_share and len(node.cluster.cache.image.cluster.alive()) > 1
+        return group.coordinator is not None or is_shared or any(one.unknown for one in lags)
+
+    return await look_at_coordinator(
+        node,
+        changes,
+        lambda: (node.coordinators.groups.runtime, node.coordinators.share.runtime, node.local.share),
+        lambda: _see(node, group_id, patience_ms=0),
+        is_elsewhere,
     )
-    if is_elsewhere or any(one.unknown for one in lags):
-        changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
-    return seen
 
 
 # -- on demand
 
 
+@ENDPOINTS("POST /groups/{group}/rebalance", "Begin a rebalance now.", GROUP)
 async def _rebalance(node: Node, values: Values) -> dict[str, Any]:
     group_id = values["group"]
     await existing_here(node, group_id)
@@ -267,6 +289,12 @@ async def _rebalance(node: Node, values: Values) -> dict[str, Any]:
     return await _get(node, values)
 
 
+@ENDPOINTS(
+    "POST /groups/{group}/expire",
+    "End the session of a member now, or of all of them.",
+    GROUP,
+    Parameter("member", Kind.STRING, "a member id, client id or instance id; if missing, all members"),
+)
 async def _expire(node: Node, values: Values) -> dict[str, Any]:
     group_id, member = values["group"], values.get("member")
     group = await existing_here(node, group_id)
@@ -295,6 +323,7 @@ def _has_member(group: GroupView, member: str) -> bool:
     return any(member in (known.member_id, known.client_id, known.instance_id) for known in group.members)
 
 
+@ENDPOINTS("DELETE /groups/{group}", "Delete a group without members, with its offsets.", GROUP)
 async def _delete(node: Node, values: Values) -> None:
     group_id = values["group"]
     group = await existing_here(node, group_id)
@@ -321,40 +350,3 @@ async def existing_here(node: Node, group_id: str) -> GroupView:
     if not group.exists:
         raise no_such_group(group_id)
     return group
-
-
-ENDPOINTS = (
-    Endpoint("GET", "/groups", "All groups, with state and number of members.", _list),
-    Endpoint("GET", "/groups/{group}", "A group and its members; Dead if it does not exist.", _get, (GROUP,)),
-    Endpoint(
-        "GET",
-        "/groups/{group}/lag",
-        "How many records the group has not committed, by partition and in total; where it never committed, all.",
-        _lag,
-        (GROUP,),
-    ),
-    Endpoint("GET", "/groups/{group}/committed", "The committed offsets.", _committed, (GROUP,)),
-    Endpoint(
-        "POST",
-        "/groups/{group}/wait",
-        "Wait until the group has all that is named; 408 if that takes too long.",
-        _wait,
-        (
-            GROUP,
-            Parameter("state", Kind.STRING, "the state to wait for", choices=STATES),
-            Parameter("members", Kind.INTEGER, "how many members it is to have", least=0),
-            Parameter("lag", Kind.INTEGER, "the largest lag, in records, once it is Stable or Empty", least=0),
-            Parameter("share_sessions", Kind.INTEGER, "how many members have a share session with this node", least=0),
-            TIMEOUT,
-        ),
-    ),
-    Endpoint("POST", "/groups/{group}/rebalance", "Begin a rebalance now.", _rebalance, (GROUP,)),
-    Endpoint(
-        "POST",
-        "/groups/{group}/expire",
-        "End the session of a member now, or of all of them.",
-        _expire,
-        (GROUP, Parameter("member", Kind.STRING, "a member id, client id or instance id; if missing, all members")),
-    ),
-    Endpoint("DELETE", "/groups/{group}", "Delete a group without members, with its offsets.", _delete, (GROUP,)),
-)

@@ -17,9 +17,16 @@ from typing import Any, NamedTuple
 
 from broker.node import Node
 from broker.replication.partition import Role
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
-from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, SpentError, decode_batches, whole_batches
+from broker.testkit.control.topic_reader import (
+    MOST,
+    READ_BYTES,
+    Budget,
+    SpentError,
+    decode_batches,
+    whole_batches,
+)
 from broker.testkit.journal_views import decode_answer, topic_name
 from protocol.api import messages
 from protocol.api.names import error_name
@@ -30,6 +37,11 @@ from protocol.primitives import Buffer, DecodeError
 from protocol.produce_fetch import produce_messages
 from protocol.records.batch import HEADER_SIZE, BatchHeader, advance_sequence, read_header
 from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
+
+ENDPOINTS = Endpoints()
+
+HISTORY = Parameter("history", Kind.STRING, "the history's name, which its beginning answered", required=True)
+
 
 PRODUCE, FETCH = API_BY_NAME["produce"], API_BY_NAME["fetch"]
 READ_COMMITTED = 1
@@ -245,13 +257,13 @@ KEPT_BYTES = 512 << 20
 """Of the events of a history: it is checked as a whole, or not at all."""
 WORK = 8 << 30
 
-HISTORY = Parameter("history", Kind.STRING, "the history's name, which its beginning answered", required=True)
 
-
+@ENDPOINTS("POST /histories", "Begin to record what clients send and are sent.")
 def _begin(node: Node, _values: Values) -> dict[str, Any]:
     return {"history": histories_of(node).begin()}
 
 
+@ENDPOINTS("GET /histories/{history}", "What was recorded, as events, and what the logs have now.", HISTORY)
 async def _events_of_histories(node: Node, values: Values) -> bytes:
     """What happened since the beginning, and what the partitions have now that were written or read."""
     budget = _new_budget()
@@ -296,6 +308,11 @@ async def _events_within(node: Node, name: str, budget: Budget) -> list[Event]:
     return found
 
 
+@ENDPOINTS(
+    "GET /histories/{history}/problems",
+    "Acknowledged records that are lost, doubled or reordered, and aborted ones that were read.",
+    HISTORY,
+)
 async def _problems(node: Node, values: Values) -> dict[str, Any]:
     """The anomalies of a history so far."""
     from odradek.history_check import find_problems
@@ -306,28 +323,9 @@ async def _problems(node: Node, values: Values) -> dict[str, Any]:
     return {"problems": [asdict(problem) for problem in problems]}
 
 
+@ENDPOINTS("DELETE /histories/{history}", "End a history.", HISTORY)
 def _end(node: Node, values: Values) -> None:
     histories = histories_of(node)
     if values["history"] not in histories.recorders:
         raise ControlError(f"there is no history {values['history']!r}", parameter="history", status=404)
     histories.end(values["history"])
-
-
-ENDPOINTS = (
-    Endpoint("POST", "/histories", "Begin to record what clients send and are sent.", _begin),
-    Endpoint(
-        "GET",
-        "/histories/{history}",
-        "What was recorded, as events, and what the logs have now.",
-        _events_of_histories,
-        (HISTORY,),
-    ),
-    Endpoint(
-        "GET",
-        "/histories/{history}/problems",
-        "Acknowledged records that are lost, doubled or reordered, and aborted ones that were read.",
-        _problems,
-        (HISTORY,),
-    ),
-    Endpoint("DELETE", "/histories/{history}", "End a history.", _end, (HISTORY,)),
-)

@@ -1,42 +1,199 @@
 """Reads records for the control interface, and waits for them: in the broker, until they are there.
 
-One wait compares two topics: whether each record of one led to exactly one of the other.
+A wait may be for records that are as expected; when its time is up, its error says in what the nearest one differs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from broker.http.bodies import json_of
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
-from broker.testkit.control.record_json import PARAMETERS, Difference, Expected, as_json, distance, shown
+from broker.testkit.control.endpoint import (
+    DEFAULT_TIMEOUT_S,
+    TIMED_OUT,
+    TIMEOUT,
+    Changes,
+    ControlError,
+    Endpoints,
+    Kind,
+    Parameter,
+    Values,
+    until,
+)
+from broker.testkit.control.record_writes import as_json, bytes_of, headers_of
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
 from broker.testkit.inspection.partitions import leader_of
 from protocol.errors import NotLeaderOrFollower
 from protocol.metadata.topics import NO_LEADER
+from protocol.records.build import Headers, Record
+
+ENDPOINTS = Endpoints()
+
+
+LONGEST_SHOWN = 200
+
+
+class Difference(NamedTuple):
+    """A field of a record that is not as expected; both as text. It stands for so many `fields` of JSON."""
+
+    field: str
+    expected: str
+    actual: str
+    fields: int = 1
+
+
+PARAMETERS = (
+    Parameter("key", Kind.STRING, "the key, as text"),
+    Parameter("key_base64", Kind.STRING, "the key, as base64"),
+    Parameter("value", Kind.STRING, "the value, as text"),
+    Parameter("value_base64", Kind.STRING, "the value, as base64"),
+    Parameter("json", Kind.OBJECT, "what the value, which is JSON, has at least: more fields may be there"),
+    Parameter("tombstone", Kind.BOOLEAN, "true: the value is null"),
+    Parameter("headers", Kind.OBJECT, "headers that are there, name to text: more may be there"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a record has to be; None for what may be anything."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    json: dict[str, Any] | None = None
+    tombstone: bool = False
+    headers: Headers = ()
+
+    @classmethod
+    def of(cls, values: Values) -> Expected:
+        """What a request with `PARAMETERS` expects. Raises ControlError if they exclude each other."""
+        value = bytes_of(values, "value")
+        wanted = cls(
+            bytes_of(values, "key"),
+            value,
+            values.get("json"),
+            values.get("tombstone", False),
+            headers_of(values.get("headers")),
+        )
+        if (value is not None) + (wanted.json is not None) + wanted.tombstone > 1:
+            raise ControlError("value, json and tombstone exclude each other: expected one of them", parameter="value")
+        return wanted
+
+    @property
+    def is_anything(self) -> bool:
+        return self == Expected()
+
+    def differences(self, record: Record) -> list[Difference]:
+        """The differences; none if the record matches."""
+        return list(self._differences(record))
+
+    def _differences(self, record: Record) -> Iterator[Difference]:
+        if self.key is not None and record.key != self.key:
+            yield Difference("key", shown(self.key), shown(record.key))
+        if self.value is not None and record.value != self.value:
+            yield Difference("value", shown(self.value), shown(record.value))
+        if self.tombstone and record.value is not None:
+            yield Difference("value", shown(None), shown(record.value))
+        if self.json is not None:
+            yield from _json_differences(self.json, record.value)
+        actual = dict(record.headers)
+        for name, content in self.headers:
+            field = f"headers.{name.decode()}"
+            if name not in actual:
+                yield Difference(field, shown(content), "nothing")
+            elif (name, content) not in record.headers:
+                yield Difference(field, shown(content), shown(actual[name]))
+
+    def __str__(self) -> str:
+        parts = [] if self.key is None else [f"key {shown(self.key)}"]
+        if self.value is not None:
+            parts.append(f"value {shown(self.value)}")
+        if self.json is not None:
+            parts.append(f"value {_as_text(self.json)}")
+        if self.tombstone:
+            parts.append("value null")
+        parts += [f"header {name.decode()} {shown(content)}" for name, content in self.headers]
+        return " and ".join(parts) or "any record"
+
+
+def _json_differences(expected: Any, value: bytes | None) -> Iterator[Difference]:
+    try:
+        actual = json_of(value or b"")
+    except json.JSONDecodeError:
+        yield Difference("value", _as_text(expected), f"{shown(value)}, which is no JSON", 1 + _leaves(expected))
+    except ValueError as error:  # no UTF-8, a number of too many digits, too many levels
+        why = f"{shown(value)}, which is no JSON that can be compared: {error}"
+        yield Difference("value", _as_text(expected), why, 1 + _leaves(expected))
+    else:
+        yield from subset_differences("value", expected, actual)
+
+
+def subset_differences(field: str, expected: Any, actual: Any) -> Iterator[Difference]:
+    """Where `actual` lacks what `expected` has. Objects may have more fields; lists have the same length."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for name, part in expected.items():
+            if name in actual:
+                yield from subset_differences(f"{field}.{name}", part, actual[name])
+            else:
+                yield Difference(f"{field}.{name}", _as_text(part), "nothing", _leaves(part))
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for at, (part, actual_part) in enumerate(zip(expected, actual, strict=True)):
+            yield from subset_differences(f"{field}[{at}]", part, actual_part)
+    elif isinstance(expected, bool) is not isinstance(actual, bool) or expected != actual:
+        yield Difference(field, _as_text(expected), _as_text(actual), _leaves(expected))
+
+
+def _leaves(expected: Any) -> int:
+    """How many values a JSON value has."""
+    if isinstance(expected, dict):
+        return sum(map(_leaves, expected.values()))
+    return sum(map(_leaves, expected)) if isinstance(expected, list) else 1
+
+
+def distance(differences: Iterable[Difference]) -> int:
+    """How far a record is from the expected one."""
+    return sum(difference.fields for difference in differences)
+
+
+def shown(content: bytes | None) -> str:
+    """Bytes as a text to read."""
+    if content is None:
+        return "null"
+    try:
+        text = json.dumps(content.decode(), ensure_ascii=False)
+    except UnicodeDecodeError:
+        text = repr(content)
+    return _cut(text)
+
+
+def _as_text(value: Any) -> str:
+    """As JSON; half of a surrogate pair, which is no text, stays the escape that it was."""
+    return _cut(json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text)} characters)"
+
 
 MOST_RECORDS = 2_000
 """The most records of an answer."""
-
-LOOKED_AT_ONCE, LOOKED_AT_ONCE_BYTES = 100, 64 << 10
-"""More records than these are compared by a worker thread."""
-
-LAST_SHOWN = 5
-DEFAULT_TIMEOUT_S = 5.0
-
 COMMITTED = Parameter(
     "committed",
     Kind.BOOLEAN,
     "true (the default): as a read_committed consumer, without open and aborted transactions",
 )
 FROM = Parameter("from", Kind.STRING, "the first offset: one for all partitions (12), or by partition (0:12,1:7)")
-TIMEOUT = Parameter("timeout", Kind.NUMBER, "how long to wait, in seconds", least=0)
+
+
+LOOKED_AT_ONCE, LOOKED_AT_ONCE_BYTES = 100, 64 << 10
+"""More records than these are compared by a worker thread."""
+
+LAST_SHOWN = 5
 
 
 def reader_of(node: Node, values: Values) -> TopicReader:
@@ -78,17 +235,30 @@ def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:
     return parsed
 
 
+@ENDPOINTS(
+    "GET /topics/{topic}/records",
+    "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
+    "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
+    TOPIC,
+    PARTITION,
+    FROM,
+    COMMITTED,
+    Parameter("limit", Kind.INTEGER, f"the most records, {MOST_RECORDS} if not given", least=1),
+    TIMEOUT,
+)
 async def _read(node: Node, values: Values) -> bytes:
     """Records, and where to go on. With a timeout, wait for the first."""
     reader = reader_of(node, values)
     limit = min(values.get("limit", MOST_RECORDS), MOST_RECORDS)
     found: list[Found] = []
 
-    async def is_there() -> bool:
+    async def is_there(changes: Changes) -> bool:
         found.extend(await reader.read_on(limit))
+        if not found:
+            changes.follow_once(reader, reader.listen)
         return bool(found)
 
-    await until(reader, is_there, values.get("timeout", 0))
+    await until(is_there, values.get("timeout", 0))
     rest = {
         "next": {str(index): offset for index, offset in reader.positions.items()},
         "more": len(found) >= limit or reader.budget.is_spent,
@@ -149,13 +319,24 @@ class _Search:
         return "\n".join(lines)
 
 
+@ENDPOINTS(
+    "POST /topics/{topic}/wait",
+    "Wait until a topic has records, or records that match; status 408, with the nearest one, if it has not.",
+    TOPIC,
+    PARTITION,
+    FROM,
+    COMMITTED,
+    Parameter("count", Kind.INTEGER, "how many records, 1 if not given", least=0),
+    TIMEOUT,
+    *PARAMETERS,
+)
 async def _wait(node: Node, values: Values) -> bytes:
     """Wait until so many records are there, and return them."""
     reader = reader_of(node, values)
     timeout = values.get("timeout", DEFAULT_TIMEOUT_S)
     search = _Search(values["topic"], Expected.of(values), values.get("count", 1))
 
-    async def are_there() -> bool:
+    async def are_there(changes: Changes) -> bool:
         while found := await reader.read_on(MOST_RECORDS):
             look = partial(search.look_at, found)
             is_quick = len(found) <= LOOKED_AT_ONCE and sum(one.size for one in found) <= LOOKED_AT_ONCE_BYTES
@@ -166,140 +347,9 @@ async def _wait(node: Node, values: Values) -> bytes:
                     "records match, or read them with GET, where `next` goes on",
                     status=413,
                 )
+        changes.follow_once(reader, reader.listen)
         return len(search.found) >= search.count
 
-    if not await until(reader, are_there, timeout):
-        raise ControlError(search.failure(timeout), status=408)
+    if not await until(are_there, timeout):
+        raise ControlError(search.failure(timeout), status=TIMED_OUT)
     return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
-
-
-async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-    """Call `done` now and after every change, until it is true; False if the time is up before.
-
-    The time is that of the loop: a broker whose clock stands still for a test answers nonetheless.
-    """
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not await done():
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0:
-            return False
-        try:
-            await asyncio.wait_for(reader.wait(), left)
-        except TimeoutError:
-            return await done()
-    return True
-
-
-async def _require(node: Node, values: Values) -> None:
-    """Wait until the sink is right. Raises ControlError if it is not in time, or can never be."""
-    from odradek import assertions
-
-    try:
-        identify = assertions.identity(values.get("key", "key"))
-    except ValueError as error:
-        raise ControlError(str(error), parameter="key") from error
-    source, sink = (_Topic(node, values[name], name) for name in ("source", "sink"))
-    problems: list[str] = []
-
-    async def is_right() -> bool:
-        await sink.read()  # first: what it was made of is then in the source
-        await source.read()
-        compare = partial(_compare, source.records, sink.records, identify)
-        found, may_mend = await node.replicas.logs.services.workers.call(compare)
-        problems[:] = found
-        if found and not may_mend:
-            raise _wrong(values, found)
-        return not found
-
-    if not await until(sink.reader, is_right, values.get("timeout", DEFAULT_TIMEOUT_S)):
-        raise _wrong(values, problems)
-
-
-MOST_BYTES = 256 << 20
-"""Of one topic, whose records are all kept to be compared."""
-
-
-class _Topic:
-    """A topic that is read on."""
-
-    def __init__(self, node: Node, name: str, parameter: str) -> None:
-        try:
-            self.reader: TopicReader = reader_of(node, {"topic": name})
-        except ControlError as error:
-            raise ControlError(str(error), parameter=parameter, status=error.status) from error
-        self.name = name
-        self.records: list[dict[str, Any]] = []
-        self._bytes = 0
-
-    async def read(self) -> None:
-        while found := await self.reader.read_on(MOST_RECORDS):
-            self._bytes += sum(one.size for one in found)
-            if self._bytes > MOST_BYTES:
-                raise ControlError(f"{self.name} has more than {MOST_BYTES} bytes: compare smaller topics", status=413)
-            self.records += [as_json(self.name, *record) for record in found]
-
-
-def _compare(
-    source: list[dict[str, Any]], sink: list[dict[str, Any]], identify: Callable[[Any], Hashable]
-) -> tuple[list[str], bool]:
-    from odradek import assertions
-    from odradek.record import Record
-
-    try:
-        return assertions.violations(map(Record.of, source), map(Record.of, sink), identify)
-    except ValueError as error:
-        raise ControlError(str(error), parameter="key") from error
-
-
-def _wrong(values: Values, problems: list[str]) -> ControlError:
-    from odradek import assertions
-
-    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=408)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/topics/{topic}/records",
-        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
-        "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
-        _read,
-        (
-            TOPIC,
-            PARTITION,
-            FROM,
-            COMMITTED,
-            Parameter("limit", Kind.INTEGER, f"the most records, {MOST_RECORDS} if not given", least=1),
-            TIMEOUT,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/topics/{topic}/wait",
-        "Wait until a topic has records, or records that match; status 408, with the nearest one, if it has not.",
-        _wait,
-        (
-            TOPIC,
-            PARTITION,
-            FROM,
-            COMMITTED,
-            Parameter("count", Kind.INTEGER, "how many records, 1 if not given", least=0),
-            TIMEOUT,
-            *PARAMETERS,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/exactly-once",
-        "Wait until each record of a topic led to exactly one committed record of another; status 408 if it did not.",
-        _require,
-        (
-            Parameter("source", Kind.STRING, "the topic that was read", required=True),
-            Parameter("sink", Kind.STRING, "the topic that was written", required=True),
-            Parameter(
-                "key", Kind.STRING, "what belongs together: key (if not given), value, value.FIELD or headers.NAME"
-            ),
-            TIMEOUT,
-        ),
-    ),
-)

@@ -1,31 +1,60 @@
-"""What was asked and answered, why nothing is read, and all of it for the report of a failing test."""
+"""What was asked and answered, why nothing is read, and all of it for the report of a failing test.
+
+And whether each record of a topic led to exactly one of another.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import (
+    DEFAULT_TIMEOUT_S,
+    TIMED_OUT,
+    TIMEOUT,
+    Changes,
+    ControlError,
+    Endpoints,
+    Kind,
+    Parameter,
+    Values,
+    until,
+)
 from broker.testkit.control.groups import group_json, lag_json
-from broker.testkit.control.topic_reader import MOST, Budget
+from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
+from broker.testkit.control.record_writes import as_json
+from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
 from broker.testkit.control.transactions import transaction_json
-from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
-from broker.testkit.inspection.cluster import list_groups, list_transactions
+from broker.testkit.explain import explain_group, explain_topic, explain_transaction
+from broker.testkit.inspection import list_groups, list_transactions
 from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
 from broker.testkit.journal import Entry, Exchange, Journal, journal_of
 from broker.testkit.journal_views import entry_json, header_of
 from protocol.api.names import API_KEYS, find_api, nearest
 
+ENDPOINTS = Endpoints()
+
 DEFAULT_LIMIT = 100
+SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
+
 
 ENTRY_WORK = 100
 """For each byte of an entry, of which each may be an object in the answer."""
 
 
+@ENDPOINTS(
+    "GET /journal",
+    "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
+    Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
+    Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
+    Parameter("client_id", Kind.STRING, "only requests of this client id"),
+    Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
+)
 async def read_journal(node: Node, values: Values) -> dict[str, Any]:
     """The entries that are wanted, the newest as far as the budget reaches, and a mark of now.
 
@@ -89,9 +118,11 @@ def _journal(node: Node) -> Journal:
     return journal
 
 
-SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
-
-
+@ENDPOINTS(
+    "GET /explain",
+    "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
+    *(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
+)
 async def _explain(node: Node, values: Values) -> dict[str, Any]:
     if len(values) != 1:
         what = "only one of them" if values else "one of them"
@@ -101,21 +132,19 @@ async def _explain(node: Node, values: Values) -> dict[str, Any]:
     return {
         "subject": subject,
         "name": name,
-        "findings": [
-            {
-                "severity": finding.severity.name.lower(),
-                "rule": finding.rule,
-                "text": finding.text,
-                "advice": finding.advice,
-            }
-            for finding in findings
-        ],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 
 T = TypeVar("T")
 
 
+@ENDPOINTS(
+    "GET /report",
+    "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
+    Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
+    Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
+)
 async def _report(node: Node, values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
@@ -165,34 +194,77 @@ def _partition(one: PartitionView) -> dict[str, Any]:
     return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
 
 
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/journal",
-        "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
-        read_journal,
-        (
-            Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
-            Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
-            Parameter("client_id", Kind.STRING, "only requests of this client id"),
-            Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
-        ),
-    ),
-    Endpoint(
-        "GET",
-        "/explain",
-        "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
-        _explain,
-        tuple(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
-    ),
-    Endpoint(
-        "GET",
-        "/report",
-        "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
-        _report,
-        (
-            Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
-            Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
-        ),
-    ),
+@ENDPOINTS(
+    "POST /exactly-once",
+    "Wait until each record of a topic led to exactly one committed record of another; status 408 if it did not.",
+    Parameter("source", Kind.STRING, "the topic that was read", required=True),
+    Parameter("sink", Kind.STRING, "the topic that was written", required=True),
+    Parameter("key", Kind.STRING, "what belongs together: key (if not given), value, value.FIELD or headers.NAME"),
+    TIMEOUT,
 )
+async def _require(node: Node, values: Values) -> None:
+    """Wait until the sink is right. Raises ControlError if it is not in time, or can never be."""
+    from odradek import assertions
+
+    try:
+        identify = assertions.identity(values.get("key", "key"))
+    except ValueError as error:
+        raise ControlError(str(error), parameter="key") from error
+    source, sink = (_Topic(node, values[name], name) for name in ("source", "sink"))
+    problems: list[str] = []
+
+    async def is_right(changes: Changes) -> bool:
+        await sink.read()  # first: what it was made of is then in the source
+        changes.follow_once(sink, sink.reader.listen)
+        await source.read()
+        compare = partial(_compare, source.records, sink.records, identify)
+        found, may_mend = await node.replicas.logs.services.workers.call(compare)
+        problems[:] = found
+        if found and not may_mend:
+            raise _wrong(values, found)
+        return not found
+
+    if not await until(is_right, values.get("timeout", DEFAULT_TIMEOUT_S)):
+        raise _wrong(values, problems)
+
+
+MOST_BYTES = 256 << 20
+"""Of one topic, whose records are all kept to be compared."""
+
+
+class _Topic:
+    """A topic that is read on."""
+
+    def __init__(self, node: Node, name: str, parameter: str) -> None:
+        try:
+            self.reader: TopicReader = reader_of(node, {"topic": name})
+        except ControlError as error:
+            raise ControlError(str(error), parameter=parameter, status=error.status) from error
+        self.name = name
+        self.records: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    async def read(self) -> None:
+        while found := await self.reader.read_on(MOST_RECORDS):
+            self._bytes += sum(one.size for one in found)
+            if self._bytes > MOST_BYTES:
+                raise ControlError(f"{self.name} has more than {MOST_BYTES} bytes: compare smaller topics", status=413)
+            self.records += [as_json(self.name, *record) for record in found]
+
+
+def _compare(
+    source: list[dict[str, Any]], sink: list[dict[str, Any]], identify: Callable[[Any], Hashable]
+) -> tuple[list[str], bool]:
+    from odradek import assertions
+    from odradek.record import Record
+
+    try:
+        return assertions.violations(map(Record.of, source), map(Record.of, sink), identify)
+    except ValueError as error:
+        raise ControlError(str(error), parameter="key") from error
+
+
+def _wrong(values: Values, problems: list[str]) -> ControlError:
+    from odradek import assertions
+
+    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=TIMED_OUT)

@@ -23,11 +23,11 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.transactions import forget
+from broker.testkit.inspection import own_transactions
 from broker.testkit.inspection.groups import list_groups
-from broker.testkit.inspection.transactions import list_transactions
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -39,14 +39,20 @@ from storage.folders.log_dirs import LogDirError
 from storage.folders.strays import remove_folder
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
-from storage.state.exchange import Exchange
-from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, require_apart, usable
+from storage.state.exchange import FolderExchange
+from storage.state.manifest import FILE_NAME, SnapshotError, StateManifest, describe, read, require_apart, usable
 from timing.adjustable_clock import AdjustableClock
+
+ENDPOINTS = Endpoints()
+
+PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute path where the broker runs")
+
 
 TIMEOUT = timedelta(seconds=30)
 KINDS = ("topics", "groups", "transactional_ids")
 
 
+@ENDPOINTS("GET /mark", "A mark: the topics, groups and transactional ids that there are now.")
 async def _mark(node: Node, _values: Values) -> dict[str, Any]:
     topics = [str(topic.id) for topic in node.cluster.cache.image.topics if not is_internal(topic.name)]
     return {"mark": {"topics": topics, "groups": await _groups(node), "transactional_ids": await _ids(node)}}
@@ -59,9 +65,19 @@ async def _groups(node: Node) -> list[str]:
 
 async def _ids(node: Node) -> list[str]:
     await node.coordinators.transactions.runtime.loaded()
-    return [transaction.transactional_id for transaction in await list_transactions(node.coordinators.transactions)]
+    return [transaction.transactional_id for transaction in await own_transactions(node.coordinators.transactions)]
 
 
+@ENDPOINTS(
+    "POST /reset",
+    "Delete what is not in the mark, whoever still uses it; remove faults, end histories, and reset the clock.",
+    Parameter(
+        "mark",
+        Kind.OBJECT,
+        "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
+        "missing, nothing stays.",
+    ),
+)
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
     """Transactions first, as their end is written to the topics, and commits offsets of groups."""
     kept = _kept(values.get("mark", {}))
@@ -114,30 +130,10 @@ async def _delete_topics(node: Node, kept: frozenset[str]) -> list[str]:
     return sorted(name for topic_id, name in made.items() if topic_id in deleted)
 
 
-RESET_ENDPOINTS = (
-    Endpoint("GET", "/mark", "A mark: the topics, groups and transactional ids that there are now.", _mark),
-    Endpoint(
-        "POST",
-        "/reset",
-        "Delete what is not in the mark, whoever still uses it; remove faults, end histories, and reset the clock.",
-        _reset,
-        (
-            Parameter(
-                "mark",
-                Kind.OBJECT,
-                "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
-                "missing, nothing stays.",
-            ),
-        ),
-    ),
-)
-
-
 logger = structlog.get_logger(__name__)
 
-PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute path where the broker runs")
 
-
+@ENDPOINTS("POST /snapshots", "Take a snapshot of the whole state, in a new folder.", PATH)
 async def _take(node: Node, values: Values) -> dict[str, Any]:
     return await take(node, values.get("path"))
 
@@ -157,7 +153,7 @@ async def take(node: Node, wanted: str | None, *, must_be_new: bool = False) -> 
         try:
             captures = capture(node.replicas.logs, log, node.metadata.broker_epoch, node.base.new_id())
             took_ms = clock.machine.monotonic_ms() - began_ms
-            about = partial(Manifest, node.node_id, node.cluster.id, clock.wall_ms())
+            about = partial(StateManifest, node.node_id, node.cluster.id, clock.wall_ms())
             manifest = await workers.call(partial(_write, fs, captures, path, about))
         except BaseException:
             await workers.call(partial(_remove_if_there, fs, path))
@@ -203,11 +199,11 @@ def _require_apart(path: str, roots: Sequence[str]) -> None:
         raise ControlError(str(error), parameter="path") from error
 
 
-def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> Manifest:
+def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> StateManifest:
     """Finish what was captured, and make the snapshot of it; blocking."""
     try:
         finish(fs, captures)
-        manifest: Manifest = about([describe(fs, captured) for captured in captures])
+        manifest: StateManifest = about([describe(fs, captured) for captured in captures])
         for number, one in enumerate(captures):
             _move(fs, one, f"{path}/{number}")
         manifest.write(fs, path)
@@ -232,6 +228,11 @@ def _move(fs: FileSystem, captured: FolderCapture, target: str) -> None:
         remove_folder(fs, captured.staging)
 
 
+@ENDPOINTS(
+    "POST /snapshots/restore",
+    "Go back to a snapshot; clients stay connected.",
+    Parameter("path", Kind.STRING, PATH.doc, required=True),
+)
 async def _restore(node: Node, values: Values) -> dict[str, Any]:
     """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error.
 
@@ -239,7 +240,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     """
     _own_log(node)
     path, workers = values["path"], node.base.seams.workers
-    exchange = Exchange(node.base.seams.fs, list(node.local.config.log_dirs))
+    exchange = FolderExchange(node.base.seams.fs, list(node.local.config.log_dirs))
     await node.changing.acquire()
     try:
         manifest = await _exchange(node, exchange, path)
@@ -258,7 +259,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     return _described(path, manifest)
 
 
-async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
+async def _exchange(node: Node, exchange: FolderExchange, path: str) -> StateManifest:
     workers, fs, roots = node.base.seams.workers, node.base.seams.fs, list(node.local.config.log_dirs)
     began_ms = node.local.clock.machine.monotonic_ms()
     manifest = await workers.call(partial(_usable, node, path, roots))
@@ -280,7 +281,7 @@ async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     return manifest
 
 
-def _usable(node: Node, path: str, roots: Sequence[str]) -> Manifest:
+def _usable(node: Node, path: str, roots: Sequence[str]) -> StateManifest:
     """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
     _require_absolute(path)
     cluster_id = node.local.config.optional_string("odradek.cluster.id")
@@ -290,6 +291,7 @@ def _usable(node: Node, path: str, roots: Sequence[str]) -> Manifest:
         raise ControlError(str(error), parameter="path") from error
 
 
+@ENDPOINTS("DELETE /snapshots", "Remove a snapshot.", Parameter("path", Kind.STRING, PATH.doc, required=True))
 async def _delete(node: Node, values: Values) -> None:
     """Remove a snapshot; nothing else is removed."""
     fs, path = node.base.seams.fs, values["path"]
@@ -318,24 +320,5 @@ def _remove_if_there(fs: FileSystem, path: str) -> None:
         remove_folder(fs, path)
 
 
-def _described(path: str, manifest: Manifest) -> dict[str, Any]:
+def _described(path: str, manifest: StateManifest) -> dict[str, Any]:
     return {"path": path, "bytes": manifest.size, "taken_ms": manifest.taken_ms, "cluster_id": manifest.cluster_id}
-
-
-SNAPSHOT_ENDPOINTS = (
-    Endpoint("POST", "/snapshots", "Take a snapshot of the whole state, in a new folder.", _take, (PATH,)),
-    Endpoint(
-        "POST",
-        "/snapshots/restore",
-        "Go back to a snapshot; clients stay connected.",
-        _restore,
-        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
-    ),
-    Endpoint(
-        "DELETE",
-        "/snapshots",
-        "Remove a snapshot.",
-        _delete,
-        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
-    ),
-)

@@ -26,7 +26,7 @@ from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
-from protocol.records.cut import NOTHING, LeftOut, Most, cut_records
+from protocol.records.cut import NOTHING, CutLimits, LeftOut, cut_records
 from storage.segments.txn_index import AbortedTxn
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Budget:
         passed_over: partition, first offset and the offset behind, where not even the first record could be reached.
     """
 
-    def __init__(self, most: Most, *, work: int = WORK, kept: int = KEPT_BYTES) -> None:
+    def __init__(self, most: CutLimits, *, work: int = WORK, kept: int = KEPT_BYTES) -> None:
         self.most = most
         self._work = self._whole = work
         self._kept = kept
@@ -127,7 +127,7 @@ FOREVER_MS = 2.0**40
 
 Keep = Callable[[Record], bool]
 
-MOST = Most(content=8 << 20, headers=10_000, header_content=1 << 20)
+MOST = CutLimits(content=8 << 20, headers=10_000, header_content=1 << 20)
 """What the control interface gives of a record."""
 
 
@@ -221,15 +221,30 @@ class TopicReader:
 
     async def wait(self) -> None:
         """Return when there may be more to read. It waits for ever."""
+        changed = asyncio.Event()
+        end = self.listen(changed.set)
+        try:
+            await changed.wait()
+        finally:
+            end()
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` once, when there may be more to read; return the function that ends this."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = [self._waiting(self._partition(index), offset) for index, offset in self.positions.items()]
         operation = DelayedFetch(waiting, TXN_COMMITTED if self._committed else HIGH_WATERMARK, 1, ready)
         keys = [fetch.partition.key for fetch in waiting]
-        self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
-        try:
-            await ready
-        finally:
+
+        def is_ready(_: asyncio.Future[None]) -> None:
+            changed()
+
+        def end() -> None:
+            ready.remove_done_callback(is_ready)
             operation.force_complete()
+
+        ready.add_done_callback(is_ready)
+        self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
+        return end
 
     def _waiting(self, partition: Partition, offset: int) -> PartitionFetch:
         start, end = self._bounds(partition)

@@ -18,7 +18,7 @@ from broker.nearest import did_you_mean
 from broker.node import Node
 from broker.peers.leaders import ask
 from broker.replication.log_maintenance import TO_HIGH_WATERMARK
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.inspection.partitions import leader_of, read_partitions
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota
@@ -30,11 +30,15 @@ from protocol.errors import KafkaStorage, LeaderNotAvailable
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
-TIMEOUT = timedelta(seconds=30)
-LOOK_MS = 5
+ENDPOINTS = Endpoints()
 
 TOPIC = Parameter("topic", Kind.STRING, "the topic's name", required=True)
 PARTITION = Parameter("partition", Kind.INTEGER, "one partition's number; all of them by default", least=0)
+
+
+TIMEOUT = timedelta(seconds=30)
+LOOK_MS = 5
+
 
 AT_FAULT = {
     ErrorCode.invalid_topic_exception: "topic",
@@ -76,11 +80,19 @@ def _described(node: Node, topic: TopicImage) -> dict[str, Any]:
     }
 
 
+@ENDPOINTS("GET /topics", "All topics.")
 def _list(node: Node, _values: Values) -> dict[str, Any]:
     topics = sorted(node.cluster.cache.image.topics, key=lambda topic: topic.name)
     return {"topics": [_described(node, topic) for topic in topics]}
 
 
+@ENDPOINTS(
+    "POST /topics",
+    "Create a topic, unless it exists already with these partitions and configurations.",
+    TOPIC,
+    Parameter("partitions", Kind.INTEGER, "how many; by default num.partitions, or what it has", least=1),
+    Parameter("configs", Kind.OBJECT, "topic configurations, as cleanup.policy"),
+)
 async def _create(node: Node, values: Values) -> dict[str, Any]:
     """Create the topic unless it exists as it is asked for.
 
@@ -157,6 +169,7 @@ def _require_same(node: Node, topic: TopicImage, partitions: int | None, configs
             raise ControlError(f"configs: {key} = {value}: {name} exists and {has}", parameter="configs", status=409)
 
 
+@ENDPOINTS("DELETE /topics/{topic}", "Delete a topic.", TOPIC)
 async def _delete(node: Node, values: Values) -> None:
     topic = topic_of(node, values["topic"])
     if not node.local.config.boolean("delete.topic.enable"):
@@ -165,6 +178,12 @@ async def _delete(node: Node, values: Values) -> None:
     await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()), request=request)
 
 
+@ENDPOINTS(
+    "GET /topics/{topic}/offsets",
+    "By partition: the first offset, the last stable offset, and the end (the high watermark).",
+    TOPIC,
+    PARTITION,
+)
 async def _offsets(node: Node, values: Values) -> dict[str, Any]:
     found = await read_partitions(node, partitions_of(topic_of(node, values["topic"]), values))
     for one in found.values():
@@ -178,6 +197,13 @@ async def _offsets(node: Node, values: Values) -> dict[str, Any]:
     }
 
 
+@ENDPOINTS(
+    "POST /topics/{topic}/truncate",
+    "Delete the records of a topic, all or those before an offset; new ones get the offsets that follow.",
+    TOPIC,
+    PARTITION,
+    Parameter("before", Kind.INTEGER, "delete the records with smaller offsets; all by default", least=0),
+)
 async def _truncate(node: Node, values: Values) -> dict[str, Any]:
     """Delete records as Kafka's DeleteRecords does (KIP-107): offsets go on from where they are."""
     topic = topic_of(node, values["topic"])
@@ -206,38 +232,3 @@ async def _delete_before(
     request = DeleteRecordsRequest(topics=topics, timeout=TIMEOUT)
     answer = await ask(node.cluster.peers.reach, leader, request, lowest=0, timeout_ms=2 * (TIMEOUT // MILLISECOND))
     return [((each.name, one.partition_index), one.error_code) for each in answer.topics for one in each.partitions]
-
-
-ENDPOINTS = (
-    Endpoint("GET", "/topics", "All topics.", _list),
-    Endpoint(
-        "POST",
-        "/topics",
-        "Create a topic, unless it exists already with these partitions and configurations.",
-        _create,
-        (
-            TOPIC,
-            Parameter("partitions", Kind.INTEGER, "how many; by default num.partitions, or what it has", least=1),
-            Parameter("configs", Kind.OBJECT, "topic configurations, as cleanup.policy"),
-        ),
-    ),
-    Endpoint("DELETE", "/topics/{topic}", "Delete a topic.", _delete, (TOPIC,)),
-    Endpoint(
-        "GET",
-        "/topics/{topic}/offsets",
-        "By partition: the first offset, the last stable offset, and the end (the high watermark).",
-        _offsets,
-        (TOPIC, PARTITION),
-    ),
-    Endpoint(
-        "POST",
-        "/topics/{topic}/truncate",
-        "Delete the records of a topic, all or those before an offset; new ones get the offsets that follow.",
-        _truncate,
-        (
-            TOPIC,
-            PARTITION,
-            Parameter("before", Kind.INTEGER, "delete the records with smaller offsets; all by default", least=0),
-        ),
-    ),
-)

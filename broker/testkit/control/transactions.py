@@ -6,24 +6,25 @@ from functools import partial
 from typing import Any
 
 from broker.node import Node
-from broker.peers.leaders import RETRY_MS, NoAnswerError
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
     TIMEOUT,
     Changes,
     ControlError,
-    Endpoint,
+    Endpoints,
     Kind,
     Parameter,
     Values,
+    look_at_coordinator,
     wait_until,
 )
-from broker.testkit.inspection.cluster import list_transactions, read_transaction
-from broker.testkit.inspection.transactions import TransactionView
+from broker.testkit.inspection import TransactionView, list_transactions, read_transaction
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
-from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
+from protocol.errors import NotCoordinator
 from protocol.topic_partition import by_topic
+
+ENDPOINTS = Endpoints()
 
 STATES = (
     "Empty",
@@ -34,11 +35,13 @@ STATES = (
     "CompleteAbort",
     "Dead",
 )
-CLIENT = "the control interface"
-
 ID = Parameter("transactional_id", Kind.STRING, "the transactional id", required=True)
 
 
+CLIENT = "the control interface"
+
+
+@ENDPOINTS("GET /transactions", "All transactional ids.")
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     found, unknown = await list_transactions(node)
@@ -46,6 +49,7 @@ async def _list(node: Node, _values: Values) -> dict[str, Any]:
     return {"transactions": listed, **({"unknown": unknown} if unknown else {})}
 
 
+@ENDPOINTS("GET /transactions/{transactional_id}", "A transactional id; Dead if it does not exist.", ID)
 async def _get(node: Node, values: Values) -> dict[str, Any]:
     found = await read_transaction(node, values["transactional_id"])
     return transaction_json(found, node.local.clock.wall_ms())
@@ -64,6 +68,13 @@ def transaction_json(found: TransactionView, now_ms: int) -> dict[str, Any]:
     }
 
 
+@ENDPOINTS(
+    "POST /transactions/{transactional_id}/wait",
+    "Wait until the transactional id is in a state; 408 if that takes too long.",
+    ID,
+    Parameter("state", Kind.STRING, "the state to wait for", required=True, choices=STATES),
+    TIMEOUT,
+)
 async def _wait(node: Node, values: Values) -> dict[str, Any]:
     state, name = values["state"], values["transactional_id"]
     timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
@@ -77,18 +88,14 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
 
 async def _look(node: Node, transactional_id: str, changes: Changes) -> TransactionView | None:
-    """The transactional id; None while its coordinator does not tell it."""
-    async with node.changing:  # a snapshot that is restored brings another coordinator
-        coordinator = node.coordinators.transactions
-        changes.follow(coordinator.runtime, coordinator.runtime.listen)
-        try:
-            found = await read_transaction(node, transactional_id)
-        except (CoordinatorLoadInProgress, NoAnswerError):
-            changes.look_again(node.clock.machine, RETRY_MS)
-            return None
-    if found.coordinator is not None:
-        changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
-    return found
+    """See the transactional id; None while its coordinator does not tell it."""
+    return await look_at_coordinator(
+        node,
+        changes,
+        lambda: (node.coordinators.transactions.runtime,),
+        lambda: read_transaction(node, transactional_id),
+        lambda seen: seen.coordinator is not None,
+    )
 
 
 def _described(found: TransactionView | None) -> str:
@@ -119,6 +126,12 @@ async def forget(node: Node, transactional_id: str) -> None:
         raise ControlError(f"transactional id {transactional_id} is in use: it began another transaction", status=409)
 
 
+@ENDPOINTS(
+    "POST /transactions/{transactional_id}/abort",
+    "Fence the producer and abort its open transaction; answers once its markers are written.",
+    ID,
+    TIMEOUT,
+)
 async def _abort(node: Node, values: Values) -> dict[str, Any]:
     """Fence the producer, whose open transaction is aborted for that; answer once it is."""
     name = values["transactional_id"]
@@ -142,6 +155,12 @@ async def _ended(node: Node, transactional_id: str, timeout_s: float) -> Transac
     )
 
 
+@ENDPOINTS(
+    "POST /transactions/{transactional_id}/fence",
+    "Give the transactional id a new producer epoch, as Admin.fenceProducers does.",
+    ID,
+    TIMEOUT,
+)
 async def _fence(node: Node, values: Values) -> dict[str, Any]:
     """Do as `Admin.fenceProducers`: a new producer epoch, after an abort of what is open."""
     name = values["transactional_id"]
@@ -171,30 +190,3 @@ async def _existing(node: Node, transactional_id: str) -> TransactionView:
             status=404,
         )
     return found
-
-
-ENDPOINTS = (
-    Endpoint("GET", "/transactions", "All transactional ids.", _list),
-    Endpoint("GET", "/transactions/{transactional_id}", "A transactional id; Dead if it does not exist.", _get, (ID,)),
-    Endpoint(
-        "POST",
-        "/transactions/{transactional_id}/wait",
-        "Wait until the transactional id is in a state; 408 if that takes too long.",
-        _wait,
-        (ID, Parameter("state", Kind.STRING, "the state to wait for", required=True, choices=STATES), TIMEOUT),
-    ),
-    Endpoint(
-        "POST",
-        "/transactions/{transactional_id}/abort",
-        "Fence the producer and abort its open transaction; answers once its markers are written.",
-        _abort,
-        (ID, TIMEOUT),
-    ),
-    Endpoint(
-        "POST",
-        "/transactions/{transactional_id}/fence",
-        "Give the transactional id a new producer epoch, as Admin.fenceProducers does.",
-        _fence,
-        (ID, TIMEOUT),
-    ),
-)

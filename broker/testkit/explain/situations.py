@@ -1,89 +1,27 @@
-"""What rules look at, values of one moment, so that a rule can be tried on any of them; and what they find."""
+"""What rules look at: values of one moment, so that a rule can be tried on any of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from broker.faults.connections import ConnectionFault, Kind
+from broker.faults.connections import ConnectionFault, ConnectionFaultKind
 from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
+from broker.testkit.inspection import TransactionView
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, PartitionView
 from broker.testkit.inspection.share_and_streams import ShareGroupView, StreamsGroupView
-from broker.testkit.inspection.transactions import TransactionView
 from broker.testkit.journal_views import FetchView, ProducerRequest
+from metadata.topics import PartitionRegistration
 from protocol.api.names import API_NAMES, error_name
 from protocol.topic_partition import PartitionKey
 from timing.adjustable_clock import AdjustableClock
-
-T = TypeVar("T")
-
-MOST_NAMED = 5
-"""How many partitions or members a sentence names."""
-
-
-class Severity(IntEnum):
-    """How bad it is; the worst comes first."""
-
-    PROBLEM = 0
-    """This is why nothing is read."""
-    WARNING = 1
-    """This may be why."""
-    INFO = 2
-    """This is how it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """`text` is a sentence, `advice` what to do, if there is something to do, `rule` the name of the rule."""
-
-    severity: Severity
-    text: str
-    advice: str = ""
-    rule: str = ""
-
-
-Findings = Iterator[Finding]
-
-
-def problem(text: str, advice: str) -> Finding:
-    return Finding(Severity.PROBLEM, text, advice)
-
-
-def warning(text: str, advice: str = "") -> Finding:
-    return Finding(Severity.WARNING, text, advice)
-
-
-def info(text: str, advice: str = "") -> Finding:
-    return Finding(Severity.INFO, text, advice)
-
-
-def ask(rules: Iterable[Callable[[T], Findings]], situation: T) -> Findings:
-    """What the rules find, each under the name of its rule."""
-    return (replace(finding, rule=rule.__name__) for rule in rules for finding in rule(situation))
-
-
-# -- words
 
 
 def seconds(ms: float) -> str:
     """`40 s`; below ten seconds with one decimal."""
     return f"{ms / 1000:.0f} s" if ms >= 9_950 else f"{max(ms, 0) / 1000:.1f} s"
-
-
-def listed(names: Iterable[str]) -> str:
-    """The names, or the first of them and how many more there are."""
-    found = list(names)
-    text = ", ".join(found[:MOST_NAMED])
-    return text if len(found) <= MOST_NAMED else f"{text} and {len(found) - MOST_NAMED} more"
-
-
-def counted(number: int, what: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +65,11 @@ def _of_connections(fault: ConnectionFault) -> str:
     return f"connections of {where}: {_KINDS[fault.kind]} (has struck {fault.hits})"
 
 
-_KINDS = {Kind.REFUSE: "refused", Kind.THROTTLE: "slow", Kind.STALL: "silent"}
+_KINDS = {
+    ConnectionFaultKind.REFUSE: "refused",
+    ConnectionFaultKind.THROTTLE: "slow",
+    ConnectionFaultKind.STALL: "silent",
+}
 
 
 def _of_requests(fault: Fault, concerned: Concerned) -> str:
@@ -200,8 +142,8 @@ class GroupSituation:
     """A group and what it reads.
 
     `now_ms` is the wall time. `lags` and `partitions` are of every existing partition that concerns the group.
-    `fetches` is None where no journal is kept. `existing` are the names of the topics that exist. `shares` and
-    `streams` are what such groups have besides.
+    `fetches` is None where no journal is kept. `existing` are the names of the topics that exist, `groups` a group
+    whose name is near, if there is none of this name. `shares` and `streams` are what such groups have besides.
     """
 
     now_ms: int
@@ -230,13 +172,13 @@ class GroupSituation:
 class TopicSituation:
     """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever.
 
-    `in_sync` has the number of in-sync replicas of each partition with a leader, of which `least_in_sync` are wanted.
+    `registered` are its partitions as the controller has them, of whose replicas `least_in_sync` are wanted in sync.
     """
 
     now_ms: int
     topic: str
     partitions: Sequence[PartitionView]
-    in_sync: Mapping[str, int]
+    registered: Mapping[int, PartitionRegistration]
     least_in_sync: int
     retention_ms: int
     readers: Sequence[str]

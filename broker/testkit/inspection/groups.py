@@ -10,19 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import subscribed_topics
-from coordinator.group.classic.states import GroupState
-from coordinator.group.directory import Group
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.members import Member, subscribed_topics
+from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.messages import partitions_of
+from coordinator.group.streams.group import StreamsGroup, partitions_of
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -209,18 +206,17 @@ class _Own(NamedTuple):
 
 
 def _classic(state: GroupCoordinatorShard, group: ClassicGroup) -> _Own:
-    now_ms = state.groups.classic.context.clock.monotonic_ms()
     return _Own(
         group.generation,
         group.protocol_name if group.members else None,
-        [_classic_member(group, member, now_ms) for member in group.members.values()],
+        [_classic_member(state.groups, group, member) for member in group.members.values()],
         group.leader_id,
         group.state_timestamp_ms,
         list(group.pending),
     )
 
 
-def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> MemberView:
+def _classic_member(groups: GroupDirectory, group: ClassicGroup, member: Member) -> MemberView:
     waits_for = "JoinGroup" if member.awaiting_join is not None else None
     if member.awaiting_sync is not None:
         waits_for = "SyncGroup"
@@ -236,7 +232,7 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
         topics_subscribed_by(*(one.metadata for one in member.protocols)) if group.uses_consumer_protocol else None,
         waits_for,
         late,
-        None if member.timer_due_ms is None or member.is_waiting else member.session_ends_ms - now_ms,
+        None if member.is_waiting else groups.timeouts.left_ms(group.group_id, member.member_id),
         member.rebalance_timeout_ms,
     )
 

@@ -15,7 +15,7 @@ from broker.peers.leaders import (
     NONE,
     PATIENCE_MS,
     RETRY_MS,
-    Bounds,
+    LogBounds,
     Told,
     Unknown,
     ask_bounds,
@@ -149,7 +149,7 @@ async def _ask(
     return found, [key for key, one in told.items() if isinstance(one, Unknown) and one.passes]
 
 
-def _as_told(key: PartitionKey, leader: int, told: Bounds | Unknown) -> PartitionView:
+def _as_told(key: PartitionKey, leader: int, told: LogBounds | Unknown) -> PartitionView:
     if isinstance(told, Unknown):
         return PartitionView(*key, -1, -1, -1, leader, unknown=told.why, is_here=False)
     return PartitionView(*key, told.start, told.stable, told.end, leader, is_here=False)

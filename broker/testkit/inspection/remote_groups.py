@@ -32,7 +32,7 @@ from broker.testkit.inspection.groups import (
     is_behind,
     topics_subscribed_by,
 )
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.offsets.store import CommittedOffset
 from metadata.topics import TopicsImage
 from protocol.coordinator_records.group_records import OffsetCommitValue

@@ -1,8 +1,8 @@
 """A classic group: its state, its generation, and what its GroupMetadata records say.
 
-How it works: a group is in one of five states (`states.py` has the table of what each request gets in each of them, and
-the map of legal predecessors). `join.py` and `member_requests.py` have a function for each request; they decide, and
-change the group only through its methods. `rebalance.py` takes it from state to state:
+How it works: a group is in one of five states (`GroupState` has the table of what each request gets in each of them).
+`join.py` and `member_requests.py` have a function for each request; they decide, and change the group only through its
+methods. `groups.py` takes it from state to state:
 
 - Empty or Stable -> PreparingRebalance: somebody joins, leaves or is silent. JoinGroup requests are parked.
 - PreparingRebalance -> CompletingRebalance: all have joined, or the rebalance timeout is over. The generation rises,
@@ -19,13 +19,20 @@ that a restart finds (`group_metadata` and what follows it; Kafka's GroupCoordin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 
 import structlog
 
-from coordinator.group.classic.members import Member, Roster, Sessions
-from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, JoinedMember, MemberProtocol, subscribed_topics
-from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
-from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
+from coordinator.group.classic.members import (
+    CONSUMER_PROTOCOL_TYPE,
+    JoinedMember,
+    Member,
+    MemberProtocol,
+    Roster,
+    subscribed_topics,
+)
+from coordinator.group.kinds import GroupType, OwnedPartition
+from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue, MemberMetadata
@@ -39,6 +46,61 @@ from protocol.errors import (
     UnknownMemberId,
 )
 from protocol.records.batch import NO_TIMESTAMP
+
+
+class GroupState(Enum):
+    """States of a classic group (Kafka's `ClassicGroupState`); the value is the name on the wire and in logs.
+
+    The answer to a request of a known member with the group's generation:
+
+    ============== =================== ======================= ======================== ============================
+    request        Empty               PreparingRebalance      CompletingRebalance      Stable
+    ============== =================== ======================= ======================== ============================
+    JoinGroup, new starts a rebalance  waits for the rest      starts a rebalance       starts a rebalance
+    JoinGroup,     UNKNOWN_MEMBER_ID   waits for the rest      the present generation   leader: starts a rebalance;
+    again                                                      at once; with other      follower: the present
+                                                               protocols: a rebalance   generation at once; with
+                                                                                        other protocols: a rebalance
+    JoinGroup,     starts a rebalance  takes the old member's  takes the old member's   takes the old member's
+    static, with                       place; waits            place; a rebalance       place; a rebalance only if
+    no member id                                                                        the protocol changes
+    SyncGroup      UNKNOWN_MEMBER_ID   REBALANCE_IN_PROGRESS   waits for the leader's   its assignment at once
+                                                               assignment
+    Heartbeat      UNKNOWN_MEMBER_ID   REBALANCE_IN_PROGRESS   accepted                 accepted
+    LeaveGroup     UNKNOWN_MEMBER_ID   removed; may complete   removed; a rebalance     removed; a rebalance
+                                       the join phase
+    OffsetCommit   accepted without a  accepted                REBALANCE_IN_PROGRESS    accepted
+                   generation, or
+                   UNKNOWN_MEMBER_ID
+    session ends   nobody there        removed; may complete   removed; a rebalance     removed; a rebalance
+                                       the join phase
+    restart        Empty               the last record's state the last record's state  Stable, new sessions
+    ============== =================== ======================= ======================== ============================
+
+    A Dead group has been deleted: a request finds no group of that name, and is answered UNKNOWN_MEMBER_ID, except a
+    JoinGroup without a member id, which creates a new group.
+
+    In PreparingRebalance and CompletingRebalance a member waiting for an answer is alive, whatever its session, but a
+    new member's first JoinGroup waits five minutes at most. The join phase ends when all members have joined, or at the
+    rebalance timeout without the dynamic members that did not; if members do not sync within another rebalance timeout,
+    they are removed. A group that loses its last member goes through PreparingRebalance to Empty.
+    """
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
+    GroupState.DEAD: frozenset(GroupState),
+}
+
 
 logger = structlog.get_logger(__name__)
 
@@ -56,7 +118,7 @@ class ClassicGroup(Roster):
 
     __slots__ = (
         "_entering",
-        "_sessions",
+        "_timeouts",
         "ends_when_all_joined",
         "generation",
         "member_joined_meanwhile",
@@ -72,7 +134,7 @@ class ClassicGroup(Roster):
         self,
         group_id: str,
         now_ms: int,
-        sessions: Sessions,
+        timeouts: Timeouts,
         entering: Callable[[ClassicGroup, GroupState], None],
     ) -> None:
         super().__init__(group_id)
@@ -87,12 +149,13 @@ class ClassicGroup(Roster):
         """Whether somebody joined during the current span of the initial delay."""
         self.ends_when_all_joined = False
         """Whether a join phase is under way that ends once all have joined; the initial delay is waited for."""
-        self._sessions = sessions
+        self._timeouts = timeouts
         self._entering = entering
 
     # -- state
 
     group_type = GroupType.CLASSIC
+    lives_until_deleted = False
 
     @property
     def state_name(self) -> str:
@@ -215,7 +278,7 @@ class ClassicGroup(Roster):
                 return None
         return frozenset(topics)
 
-    # -- for offsets and the admin APIs (`group_port.Group`)
+    # -- for offsets and the admin APIs (as in `ModernGroup`)
 
     def validate_offset_commit(
         self,
@@ -250,7 +313,7 @@ class ClassicGroup(Roster):
     def offset_commit_accepted(self, member_id: str) -> None:
         member = self.members.get(member_id)
         if member is not None and self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-            self._sessions.restart(self, member)
+            self._timeouts.start_session(self.group_id, member_id, member.session_timeout_ms)
 
     def validate_offset_delete(self) -> None:
         """A running group of consumers protects only topics it subscribes to."""
@@ -283,25 +346,6 @@ class ClassicGroup(Roster):
         if self.state is GroupState.STABLE and self.uses_consumer_protocol and self.subscribed_topics is not None:
             return commit_timestamp_ms
         return None
-
-    def describe(self) -> GroupDescription:
-        name = self.protocol_name if self.state is GroupState.STABLE else None
-        return GroupDescription(
-            self.state.value,
-            self.protocol_type or "",
-            name or "",
-            [
-                MemberDescription(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    b"" if name is None else member.metadata(name),
-                    member.assignment,
-                )
-                for member in self.members.values()
-            ],
-        )
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue | None) -> CoordinatorRecord:

@@ -12,28 +12,29 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, generation_record, new_group_record
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import NEW_MEMBER_JOIN_TIMEOUT_MS, Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, generation_record, new_group_record
+from coordinator.group.classic.groups import ClassicGroups, present_generation
+from coordinator.group.classic.members import (
     CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     JoinAnswer,
     JoinRequest,
+    Member,
     Reply,
     SyncAnswer,
     choose_protocol,
     common_protocols,
     subscribed_topics,
 )
-from coordinator.group.classic.rebalance import present_generation
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
+from coordinator.group.kinds import GroupConfig
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 
 logger = structlog.get_logger(__name__)
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
 
 
 def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
@@ -65,7 +66,7 @@ def _has_impossible_length(request: JoinRequest) -> bool:
 
 def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
     """Handle a request that passes `check_request`. Errors are in the answer, with a member id."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER_ID:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))
     if group is not None and keeps_assignment(group, request, groups.config.max_size):
@@ -73,7 +74,7 @@ def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
     waiter = groups.context.waiter()
 
     def effects(error: KafkaError | None) -> None:
-        joined = groups.find(request.group_id)
+        joined = groups.by_id.get(request.group_id)
         if error is None and joined is not None:
             admit(groups, joined, request, waiter.answer)
 
@@ -91,8 +92,8 @@ def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, repl
     elif request.member_id == UNKNOWN_MEMBER_ID:
         _admit_unknown(groups, group, request, reply)
     elif request.member_id in group.pending and request.group_instance_id is not None:
-        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka fails here
-    elif groups.sessions.end_pending(group, request.member_id):
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.invalid_request))  # static members are given no id first
+    elif groups.end_pending(group, request.member_id):
         add_member(groups, group, request, request.member_id, reply)
     else:
         _admit_known(groups, group, request, reply)
@@ -102,7 +103,7 @@ def _turn_away(groups: ClassicGroups, group: ClassicGroup, member_id: str) -> No
     member = group.members.get(member_id)
     if member is not None:
         groups.rebalances.remove(group, member)
-    elif not groups.sessions.end_pending(group, member_id):
+    elif not groups.end_pending(group, member_id):
         return
     groups.rebalances.check_joined(group)
 
@@ -114,7 +115,7 @@ def _admit_unknown(groups: ClassicGroups, group: ClassicGroup, request: JoinRequ
     instance_id = request.group_instance_id
     member_id = groups.new_member_id(request.client_id if instance_id is None else instance_id)
     if request.member_id_required and instance_id is None:
-        groups.sessions.start_pending(group, member_id, request.session_timeout_ms)
+        groups.start_pending(group, member_id, request.session_timeout_ms)
         reply(JoinAnswer(member_id, ErrorCode.member_id_required))
     else:
         add_member(groups, group, request, member_id, reply)
@@ -163,7 +164,7 @@ def add_member(
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.member_joined_meanwhile = True
     group.add(member, request.protocol_type, reply)
-    groups.sessions.restart(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    groups.timeouts.start_session(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
     groups.rebalances.prepare_if_possible(
         group,
         f"adding new member {member_id} with group instance id {request.group_instance_id}; "
@@ -271,11 +272,11 @@ def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Memb
 
 def _start_session(groups: ClassicGroups, group: ClassicGroup, new: Member, old: Member) -> None:
     """Start the new member's first session: as in Kafka it lasts as long as the old one's, until a sign of life."""
-    groups.sessions.restart(group, new, old.session_timeout_ms)
+    groups.timeouts.start_session(group.group_id, new.member_id, old.session_timeout_ms)
 
 
 def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:
     """Invalidate the old member id, and answer its parked requests accordingly."""
-    groups.sessions.end(group, old)
+    groups.timeouts.end_session(group.group_id, old.member_id)
     group.answer_join(old, JoinAnswer(old.member_id, ErrorCode.fenced_instance_id))
     old.answer_sync(SyncAnswer(ErrorCode.fenced_instance_id))

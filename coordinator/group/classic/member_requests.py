@@ -10,19 +10,17 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, generation_record
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, generation_record
+from coordinator.group.classic.groups import ClassicGroups, assignment_of
+from coordinator.group.classic.members import (
     HeartbeatRequest,
     LeaveAnswer,
     LeaveRequest,
+    Member,
     MemberIdentity,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.rebalance import assignment_of
-from coordinator.group.classic.states import GroupState
 from coordinator.runtime.outcome import Outcome
 from coordinator.runtime.replies import Waiter
 from protocol.errors import (
@@ -39,7 +37,7 @@ logger = structlog.get_logger(__name__)
 
 def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
     """Raises the KafkaError that the request is refused with."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None or group.is_empty:
         raise UnknownMemberId
     group.check_member(request.member_id, request.group_instance_id)
@@ -109,14 +107,15 @@ def _assign(
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """Answer REBALANCE_IN_PROGRESS, which still counts as a sign of life; other refusals are raised."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None:
         raise UnknownMemberId
     group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise IllegalGeneration
     member = group.members[request.member_id]
-    groups.sessions.restart(group, member)  # nothing is written, so nothing can fail
+    # Nothing is written, so nothing can fail.
+    groups.timeouts.start_session(group.group_id, member.member_id, member.session_timeout_ms)
     return _REBALANCING if group.state is GroupState.PREPARING_REBALANCE else _GO_ON
 
 
@@ -129,7 +128,7 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
 
     The answer is sent by a separate message after those that the leaving caused: an empty group is recorded by then.
     """
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None:
         return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))
     waiter = groups.context.waiter()
@@ -150,7 +149,7 @@ def _remove(groups: ClassicGroups, group: ClassicGroup, identity: MemberIdentity
     if not member_id and identity.group_instance_id is not None:
         # An administrator may name only the instance.
         member_id = group.static_ids.get(identity.group_instance_id, "")
-    elif groups.sessions.end_pending(group, member_id):
+    elif groups.end_pending(group, member_id):
         _log(group, member_id, identity, pending=True)
         return ErrorCode.none
     try:

@@ -1,36 +1,184 @@
-"""Who is in a classic group, and for how long: members, the ids handed out to new ones, and their sessions.
+"""Who is in a classic group, what members ask and are answered, and what they name in it.
 
-How it works: a session is a timer of the shard. A sign of life only moves the end of the session, so a heartbeat sets
-no timer; when the timer is due before that end, it is set again for the rest.
+Requests and answers are independent of API versions. Errors are wire codes, 0 for none. Durations are milliseconds.
+Members name their protocols (for consumers: assignors), of which the group chooses one, each with metadata: for
+consumers a subscription, which has the topics.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import (
-    JoinAnswer,
-    JoinRequest,
-    MemberProtocol,
-    Reply,
-    SyncAnswer,
-    choose_protocol,
-    names_of,
-)
-from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.outcome import Outcome
+from protocol.consumer_protocol import NO_GENERATION, deserialize_topics
 from protocol.errors import FencedInstanceId, UnknownMemberId
 
-SESSION = "classic session"
-"""The kind of the timers of sessions: their keys have the ids of the group and of the member too."""
+T = TypeVar("T")
 
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
+Reply: TypeAlias = Callable[[T], None]
+"""Answers a parked request."""
+
+UNKNOWN_MEMBER_ID = ""
+
+
+class MemberProtocol(NamedTuple):
+    """A protocol that a member supports, with the member's metadata for it."""
+
+    name: str
+    metadata: bytes
+
+
+class JoinRequest(NamedTuple):
+    """A JoinGroup request.
+
+    `member_id_required`: a dynamic member must be given its id first (KIP-394, from version 4). `can_skip_assignment`:
+    the client understands `skip_assignment` (KIP-814, from version 9).
+    """
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[MemberProtocol, ...]
+    reason: str | None = None
+    member_id_required: bool = True
+    can_skip_assignment: bool = True
+
+    @property
+    def client_reason(self) -> str:
+        return self.reason or "not provided"
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader sees it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    """The answer to a JoinGroup; only the leader gets `members`."""
+
+    member_id: str
+    error: ErrorCode = ErrorCode.none
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+class SyncRequest(NamedTuple):
+    """A SyncGroup request; `assignments` by member id, sent only by the leader."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+    assignments: dict[str, bytes]
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class SyncAnswer(NamedTuple):
+    """The answer to a SyncGroup."""
+
+    error: ErrorCode = ErrorCode.none
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class HeartbeatRequest(Protocol):
+    """A Heartbeat request, as kio's newest class has it; its answer is an error code."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def group_instance_id(self) -> str | None: ...
+    @property
+    def generation_id(self) -> int: ...
+
+
+class MemberIdentity(NamedTuple):
+    """One member named in a LeaveGroup: by its instance id if `member_id` is empty (KIP-345)."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+class LeaveRequest(NamedTuple):
+    """A LeaveGroup request."""
+
+    group_id: str
+    members: tuple[MemberIdentity, ...]
+
+
+LeaveAnswer: TypeAlias = tuple[ErrorCode, ...]
+"""An error code for each member of the request, in order."""
+
+
+# -- what members name in their requests
+
+
+def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
+    """The protocols' names without repetitions. Deviation: Kafka counts repeated ones, and may find no common protocol.
+
+    In that case Kafka answers no member when the join phase ends.
+    """
+    return frozenset([protocol.name for protocol in protocols])
+
+
+def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
+    """The names that every member supports; there must be members."""
+    return frozenset.intersection(*map(names_of, members))
+
+
+def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
+    """The candidate with the most votes: each member votes for the first of its protocols that is a candidate.
+
+    In a tie, the candidate that got a vote first. Each member must support a candidate.
+    """
+    votes = Counter(
+        next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
+    )
+    return max(votes, key=votes.__getitem__)
+
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+_LONGEST_KEPT = 4096
+"""The largest subscription, in bytes, that is cached: clients may send large ones."""
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str]:
+    """The topics in a serialized subscription.
+
+    Raises SchemaError, where Kafka carries on without them, and ImpossibleLengthError, where it fails unexpectedly.
+    """
+    return _read_again(metadata) if len(metadata) <= _LONGEST_KEPT else _read(metadata)
+
+
+def _read(metadata: bytes) -> frozenset[str]:
+    return frozenset(deserialize_topics(metadata))
+
+
+_read_again = lru_cache(maxsize=128)(_read)
+"""The topics, cached: a subscription is read more than once, and most members have the same."""
 
 
 @dataclass(slots=True)
@@ -39,8 +187,7 @@ class Member:
 
     A restart finds the fields from `member_id` to `assignment`, with only the group's protocol in `protocols`; the rest
     is soft state. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
-    `is_new`: the member has not yet been sent its id with a generation, so it cannot send heartbeats. The session ends
-    at `session_ends_ms`; `timer_due_ms` is when its timer looks, None if none runs. Both are of the monotonic clock.
+    `is_new`: the member has not yet been sent its id with a generation, so it cannot send heartbeats.
     """
 
     member_id: str
@@ -54,8 +201,6 @@ class Member:
     awaiting_join: Reply[JoinAnswer] | None = None
     awaiting_sync: Reply[SyncAnswer] | None = None
     is_new: bool = False
-    session_ends_ms: float = 0.0
-    timer_due_ms: float | None = None
 
     @property
     def is_static(self) -> bool:
@@ -225,68 +370,3 @@ class Roster:
         self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
-
-
-class Sessions:
-    """Starts and ends the sessions of one shard's members; `over` is called with the ids of group and member."""
-
-    def __init__(self, context: CoordinatorContext[Any], over: Callable[[str, str], None]) -> None:
-        self._context = context
-        self._clock = context.clock
-        self._timers = context.timers
-        self._over = over
-
-    def restart(self, group: Roster, member: Member, timeout_ms: float | None = None) -> None:
-        """After a sign of life, let the member's session end `timeout_ms` from now (None: its session timeout)."""
-        timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.session_ends_ms = ends_ms = self._clock.monotonic_ms() + timeout
-        due_ms = member.timer_due_ms
-        if due_ms is None or ends_ms < due_ms:
-            self._set_timer(group, member, timeout)
-
-    def _set_timer(self, group: Roster, member: Member, delay_ms: float) -> None:
-        member.timer_due_ms = member.session_ends_ms
-        key = (SESSION, group.group_id, member.member_id)
-        self._timers.schedule(key, delay_ms, lambda _: self._due(group, member))
-
-    def _due(self, group: Roster, member: Member) -> Outcome[None] | None:
-        remaining_ms = member.session_ends_ms - self._clock.monotonic_ms()
-        if remaining_ms > 0:
-            self._set_timer(group, member, remaining_ms)
-            return None
-        member.timer_due_ms = None
-        return self._ended(group, member.member_id)
-
-    def _ended(self, group: Roster, member_id: str) -> Outcome[None]:
-        return Outcome(effects=lambda _: self._over(group.group_id, member_id))
-
-    def expire(self, group: Roster, member: Member) -> None:
-        """Let the member's session be over now, as if there had been no sign of life for its timeout."""
-        if member.timer_due_ms is not None:
-            self.end(group, member)
-            self._context.tell(lambda _: self._ended(group, member.member_id))
-
-    def end(self, group: Roster, member: Member) -> None:
-        if member.timer_due_ms is not None:
-            member.timer_due_ms = None
-            self._timers.cancel((SESSION, group.group_id, member.member_id))
-
-    def start_pending(self, group: Roster, member_id: str, timeout_ms: int) -> None:
-        """Wait until the timeout for a member id that was handed out to be used."""
-        group.pending[member_id] = None
-        key = (SESSION, group.group_id, member_id)
-        self._timers.schedule(key, timeout_ms, lambda _: self._ended(group, member_id))
-
-    def end_pending(self, group: Roster, member_id: str) -> bool:
-        """Stop waiting for a member id that is now used, or given up; return False if it was not pending."""
-        if member_id not in group.pending:
-            return False
-        del group.pending[member_id]
-        self._timers.cancel((SESSION, group.group_id, member_id))
-        return True
-
-    def end_all(self, group: Roster) -> None:
-        for member in group.members.values():
-            self.end(group, member)
-        for member_id in list(group.pending):
-            self.end_pending(group, member_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.members import (
     CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     HeartbeatRequest,
@@ -130,7 +130,7 @@ def sync(groups: ModernGroups, group: ConsumerGroup, request: SyncRequest) -> Ou
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         raise InconsistentGroupProtocol
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
-        groups.timeouts.start_join(group.group_id, member)
+        groups.timeouts.start_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
         raise RebalanceInProgress
     try:
         assignment = encoded_assignment(member.assigned, metadata, groups.topics)
@@ -153,7 +153,7 @@ def heartbeat(groups: ModernGroups, group: ConsumerGroup, request: HeartbeatRequ
         and not _must_cause_an_assignment(groups, group)
     ):
         return Outcome(reply=ErrorCode.none)
-    groups.timeouts.start_join(group.group_id, member)
+    groups.timeouts.start_join(group.group_id, member.member_id, member.rebalance_timeout_ms)
     return Outcome(reply=ErrorCode.rebalance_in_progress)
 
 

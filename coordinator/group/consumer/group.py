@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE
-from coordinator.group.config import ModernGroupConfig
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.classic.members import CONSUMER_PROTOCOL_TYPE
+from coordinator.group.kinds import GroupType, ModernGroupConfig, OwnedPartition
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.coordinator_records import consumer_group_records as schemas

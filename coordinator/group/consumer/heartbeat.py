@@ -14,11 +14,11 @@ from uuid import UUID
 
 import structlog
 
-from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor
 from coordinator.group.consumer.migration import remove, upgrade
 from coordinator.group.consumer.regexes import update_regexes
+from coordinator.group.kinds import ConsumerGroupConfig
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.heartbeat import (
@@ -98,8 +98,8 @@ class ConsumerHeartbeatAnswer:
     assigned: Partitions | None = None
 
 
-def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> None:
-    """Raises InvalidRequest or UnsupportedAssignor if the request is wrong in itself."""
+def check_request(request: ConsumerHeartbeat) -> None:
+    """Raises InvalidRequest if the request is wrong in itself."""
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         check_text(request.member_id, "MemberId")
     check_text(request.group_id, "GroupId")
@@ -119,19 +119,19 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
             raise InvalidRequest("InstanceId can't be null.")
     elif request.member_epoch < LEFT_FOR_A_WHILE:
         raise InvalidRequest("MemberEpoch is invalid.")
-    if request.assignor is not None and request.assignor not in config.assignors:
-        raise UnsupportedAssignor(
-            f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(config.assignors)}."
-        )
 
 
 def consumer_group_heartbeat(groups: ModernGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
     """Handle a request that passes `check_request`. Raises KafkaErrors."""
+    if request.assignor is not None:
+        _check_assignor(request.assignor, groups.consumer_config)
     if request.member_epoch < JOINING:
         return leave(groups, request)
     group_id = request.group_id
-    group = groups.find(ConsumerGroup, group_id)
-    unchanged = None if group is None else unchanged_member(group, request)
+    group = groups.by_id.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return heartbeat_of_any(groups, None, request)
+    unchanged = unchanged_member(group, request)
     if unchanged is None:
         return heartbeat_of_any(groups, group, request)
     config = groups.consumer_config
@@ -172,6 +172,14 @@ def heartbeat_of_any(
     interval_ms = groups.consumer_config.heartbeat_interval_of(request.group_id)
     answer = ConsumerHeartbeatAnswer(after.member_id, after.epoch, interval_ms, after.assigned if tells else None)
     return change.outcome(answer)
+
+
+def _check_assignor(name: str, config: ConsumerGroupConfig) -> None:
+    """Raises UnsupportedAssignor."""
+    if name not in config.assignors:
+        raise UnsupportedAssignor(
+            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(config.assignors)}."
+        )
 
 
 def _member(groups: ModernGroups, group: ConsumerGroup, request: ConsumerHeartbeat, change: Change) -> ConsumerMember:

@@ -15,17 +15,16 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, group_metadata
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, group_metadata
+from coordinator.group.classic.members import (
     CONSUMER_PROTOCOL_TYPE,
     JoinAnswer,
+    Member,
     MemberProtocol,
     SyncAnswer,
     choose_protocol,
     common_protocols,
 )
-from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, epochs_of
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.groups import ModernGroups
@@ -53,7 +52,7 @@ def upgrade(groups: ModernGroups, group_id: str, change: Change) -> ConsumerGrou
 
     Raises GroupIdNotFound if the group must stay classic, and UnknownServerError where Kafka fails on its members.
     """
-    before = groups.classic.find(group_id)
+    before = groups.classic.by_id.get(group_id)
     if before is None:
         return ConsumerGroup(group_id)
     if before.is_empty:

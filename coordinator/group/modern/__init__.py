@@ -6,6 +6,6 @@ it has moved towards the target. Unlike in a classic group, all of this is durab
 replay changes the state.
 
 What the three kinds have in common is here: the group (`group.py`), the groups of a shard and their topics
-(`groups.py`), what heartbeats consist of (`heartbeat.py`), and time (`timeouts.py`). `consumer/`, `share/` and
+(`groups.py`), and what heartbeats consist of (`heartbeat.py`). `consumer/`, `share/` and
 `streams/` have what differs.
 """

@@ -20,18 +20,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from coordinator.group.config import ModernGroupConfig
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.kinds import GroupType, ModernGroupConfig, OwnedPartition
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.coordinator_records.record_schema import GroupKey, MemberKey, RecordSchema
 from protocol.errors import (
     GroupNotEmpty,
+    InvalidRequest,
     KafkaError,
     StaleMemberEpoch,
     UnknownMemberId,
-    UnknownServerError,
     UnsupportedVersion,
 )
 
@@ -135,6 +134,8 @@ class ModernGroup(ABC, Generic[M, A]):
     protocol_type: str | None
     types: ClassVar[RecordTypes]
     state_names: ClassVar[tuple[str, ...]] = ("Empty", "Assigning", "Reconciling", "Stable")
+    lives_until_deleted: ClassVar[bool] = False
+    """Whether it stays when it is empty: without offsets that expire, and never as a group of another kind."""
     new_member: Callable[[str], M]
     nothing: A
 
@@ -267,7 +268,7 @@ class ModernGroup(ABC, Generic[M, A]):
             if member_epoch != member.epoch:
                 raise self.wrong_epoch(member, member_epoch)
         elif member_epoch >= 0:
-            raise UnknownServerError  # as in Kafka, which fails here
+            raise InvalidRequest("A member epoch without a member id.")
 
     def wrong_epoch(self, member: M, epoch: int) -> KafkaError:
         return StaleMemberEpoch(

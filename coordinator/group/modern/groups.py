@@ -12,13 +12,16 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.config import ConsumerGroupConfig, ModernGroupConfig, ShareGroupConfig, StreamsGroupConfig
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import (
+    ConsumerGroupConfig,
+    GroupType,
+    ModernGroupConfig,
+    ShareGroupConfig,
+    StreamsGroupConfig,
+)
 from coordinator.group.modern.group import A, M, MemberState, ModernGroup
-from coordinator.group.modern.timeouts import Overdue, Timeouts
 from coordinator.group.modern.topics import TopicsPort, group_hash, topic_hash
 from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, KafkaError
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
@@ -57,8 +60,7 @@ class ModernGroupServices:
 class ModernGroups:
     """Keeps the groups of all kinds, of which a name stands for only one. `classic` are the shard's classic groups.
 
-    `by_id` is durable state: only the replay of records changes it. `fence` is the operation that removes a member
-    whose time is over.
+    `by_id` is durable state: only the replay of records changes it.
     """
 
     def __init__(
@@ -66,7 +68,6 @@ class ModernGroups:
         context: CoordinatorContext[Any],
         classic: ClassicGroups,
         services: ModernGroupServices,
-        fence: Callable[[ModernGroups, Overdue], Outcome[None] | None],
     ) -> None:
         self.context = context
         self.classic = classic
@@ -77,7 +78,7 @@ class ModernGroups:
         self.consumer_config = services.consumer
         self.counts = classic.counts
         self.by_id: dict[str, ModernGroup[Any, Any]] = {}
-        self.timeouts = Timeouts(context, lambda overdue: fence(self, overdue))
+        self.timeouts = classic.timeouts
         self._configs: dict[GroupType, ModernGroupConfig] = {
             GroupType.CONSUMER: services.consumer,
             GroupType.SHARE: services.share,
@@ -97,7 +98,7 @@ class ModernGroups:
 
     def find_only(self, kind: type[G], group_id: str) -> G | None:
         """As `find`. Raises GroupIdNotFound for a group of another kind, even an empty one."""
-        group = self.by_id.get(group_id) or self.classic.find(group_id)
+        group = self.by_id.get(group_id) or self.classic.by_id.get(group_id)
         if group is None or isinstance(group, kind):
             return group
         raise GroupIdNotFound(f"Group {group_id} is not a {kind.group_type.value} group.")
@@ -158,4 +159,5 @@ class ModernGroups:
             for member in group.members.values():
                 self.start_session(group, member)
                 if member.state is MemberState.UNREVOKED:
-                    self.timeouts.start_rebalance(group.group_id, member)
+                    timeout_ms = member.rebalance_timeout_ms
+                    self.timeouts.start_rebalance(group.group_id, member.member_id, member.epoch, timeout_ms)

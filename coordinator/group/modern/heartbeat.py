@@ -311,11 +311,13 @@ def record_step(groups: ModernGroups, group: ModernGroup[M, A], before: M, after
         return
     change.records.append(group.assignment_record(after))
     if not after.is_classic:
-        group_id, timeouts = group.group_id, groups.timeouts
+        group_id, member_id, timeouts = group.group_id, after.member_id, groups.timeouts
         if after.state is MemberState.UNREVOKED:
-            change.after.append(lambda: timeouts.start_rebalance(group_id, after))
+            change.after.append(
+                lambda: timeouts.start_rebalance(group_id, member_id, after.epoch, after.rebalance_timeout_ms)
+            )
         else:
-            change.after.append(lambda: timeouts.end_rebalance(group_id, after.member_id))
+            change.after.append(lambda: timeouts.end_rebalance(group_id, member_id))
 
 
 # -- removal

@@ -13,9 +13,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.directory import Group, GroupDirectory
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.kinds import GroupConfig, GroupCounts, OwnedPartition
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
@@ -264,7 +263,7 @@ class OffsetExpiry:
         expired = 0
         for group_id in some:
             group = self._groups.find(group_id)
-            if group is None or group.group_type is GroupType.SHARE:  # those commit none, and live until deleted
+            if group is None or group.lives_until_deleted:
                 continue
             tombstones = self._expired(group, now_ms)
             records += tombstones

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
 from coordinator.group.modern.topics import TopicsPort
 from protocol.coordinator_records import share_records as schemas
@@ -79,6 +79,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     group_type = GroupType.SHARE
     protocol_type = "share"
     state_names = ("Empty", "Stable", "Dead")
+    lives_until_deleted = True
     types = RecordTypes(
         schemas.SHARE_GROUP_METADATA,
         schemas.SHARE_GROUP_MEMBER_METADATA,

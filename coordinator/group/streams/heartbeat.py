@@ -27,8 +27,17 @@ from coordinator.group.modern.heartbeat import (
     target_of,
 )
 from coordinator.group.streams.assignor import NO_OFFSETS, AssignorMember, assign
-from coordinator.group.streams.group import NO_TASKS, Owners, StreamsGroup, StreamsMember, Task, each_task
-from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, endpoints_of
+from coordinator.group.streams.group import (
+    NO_TASKS,
+    Owners,
+    StreamsGroup,
+    StreamsHeartbeat,
+    StreamsHeartbeatAnswer,
+    StreamsMember,
+    Task,
+    each_task,
+    endpoints_of,
+)
 from coordinator.group.streams.topology import ConfiguredTopology, Problem, Status, configure, required_topics
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.streams_group_records import (
@@ -55,7 +64,7 @@ def streams_group_heartbeat(groups: ModernGroups, request: StreamsHeartbeat) -> 
         return _leave(groups, request)
     joins = request.member_epoch == JOINING
     change = Change()
-    classic = groups.classic.find(request.group_id) if joins else None
+    classic = groups.classic.by_id.get(request.group_id) if joins else None
     if classic is not None and not classic.members:
         change.records += groups.classic.deletion(request.group_id)
         group = None

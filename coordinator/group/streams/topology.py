@@ -14,30 +14,33 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
-from protocol.errors import InvalidRequest, StreamsInvalidTopology, UnknownServerError
+from protocol.errors import InvalidRequest, StreamsInvalidTopology
 
 NameProblem = Callable[[str], str | None]
 """Why no topic of a topology may have this name; None if it may."""
 
 
-def check_names(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> frozenset[str]:
-    """All names of topics in the topology. Raises StreamsInvalidTopology if a topic may not be called so."""
-    names = [name for each in topology.subtopologies for name in _names(each)]
-    for name in names:
+def check_names(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> None:
+    """Raises StreamsInvalidTopology if a topic may not be called so."""
+    for name in named_topics(topology):
         problem = name_problem(name)
         if problem is not None:
             raise StreamsInvalidTopology(problem)
-    return frozenset(names)
+
+
+def named_topics(topology: StreamsGroupTopologyValue) -> Iterable[str]:
+    """All names of topics in the topology, in order."""
+    return dict.fromkeys(name for each in topology.subtopologies for name in _names(each))
 
 
 def check_topology(topology: StreamsGroupTopologyValue) -> None:
-    """Raises InvalidRequest, StreamsInvalidTopology, and UnknownServerError where Kafka fails."""
+    """Raises InvalidRequest and StreamsInvalidTopology."""
     subtopologies = topology.subtopologies
     if any(each.source_topic_regexes for each in subtopologies):
         raise InvalidRequest("Regular expressions for source topics are not supported yet.")
     twice = [name for name, count in Counter(each.subtopology_id for each in subtopologies).items() if count > 1]
     if twice or topology.epoch < 0:
-        raise UnknownServerError
+        raise InvalidRequest("The topology names a subtopology twice, or has a negative epoch.")
     for each in subtopologies:
         _check_subtopology(each)
     sinks = {name for each in subtopologies for name in each.repartition_sinks}
@@ -70,7 +73,7 @@ def _check_subtopology(each: Subtopology) -> None:
             _within(group.source_topics, len(each.source_topics))
             and _within(group.repartition_source_topics, len(each.repartition_sources))
         ):
-            raise UnknownServerError
+            raise InvalidRequest(f"A copartition group of {each.subtopology_id} names topics that it does not have.")
 
 
 def _within(indexes: Iterable[int], count: int) -> bool:

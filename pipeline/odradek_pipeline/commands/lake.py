@@ -151,13 +151,13 @@ def command(
     """
     _check(rest | {"options": options})
     session.check_packages("pyspark", "tqdm")
-    from odradek_pipeline.kafka import Cluster, require_brokers
+    from odradek_pipeline.kafka import ClusterAddress, require_brokers
     from odradek_pipeline.lake import progress
     from odradek_pipeline.lake.job import run
     from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
 
-    settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
+    settings = LakeSettings(cluster=ClusterAddress(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
     for topic in settings.specs:
         if topic != EVERY_TOPIC and not settings.wants(topic):
             raise click.UsageError(f"--schema is for topic {topic}, which is not asked for")

@@ -146,7 +146,7 @@ def _run(spark: Any, given: dict[str, Any], *, terminal: bool) -> None:
     from odradek_pipeline.replay.job import Replay, replay
     from odradek_pipeline.replay.recipe import Recipe
     from odradek_pipeline.replay.source import Source
-    from odradek_pipeline.replay.writer import Limits
+    from odradek_pipeline.replay.writer import TransactionLimits
 
     began = time.monotonic()
     totals = replay(
@@ -169,7 +169,9 @@ def _run(spark: Any, given: dict[str, Any], *, terminal: bool) -> None:
             tasks=given["tasks"],
             partitions=given["partitions"],
             topic_config=given["topic_config"],
-            limits=Limits(given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]),
+            limits=TransactionLimits(
+                given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]
+            ),
             bar=terminal,
         ),
     )

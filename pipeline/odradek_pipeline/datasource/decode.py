@@ -39,7 +39,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkPlace:
     """Where the records of a chunk come from; only those with offsets in [start, end) are wanted."""
 
     topic: str
@@ -48,7 +48,7 @@ class Place:
     end: int
 
 
-def decode(chunk: Chunk, place: Place, names: Sequence[str]) -> pa.RecordBatch:
+def decode(chunk: Chunk, place: ChunkPlace, names: Sequence[str]) -> pa.RecordBatch:
     """The wanted records of a chunk, with these columns. Raises ValueError if a section is malformed."""
     data = b"".join(chunk.sections)
     try:
@@ -141,7 +141,7 @@ class _Records:
         of_batches = np.array([getattr(header, name) for header in self._headers], np.int64)
         return of_batches[self._batch]
 
-    def select(self, place: Place) -> None:
+    def select(self, place: ChunkPlace) -> None:
         """Keep only the records with wanted offsets."""
         wanted = (self.offsets >= place.start) & (self.offsets < place.end)
         if wanted.all():
@@ -155,7 +155,7 @@ class _Records:
         self._value_size, self._value_at = self._value_size[wanted], self._value_at[wanted]
         self._header_count, self._headers_at = self._header_count[wanted], self._headers_at[wanted]
 
-    def column(self, name: str, place: Place) -> pa.Array:
+    def column(self, name: str, place: ChunkPlace) -> pa.Array:
         """One column. Raises ValueError for malformed headers."""
         match name:
             case "key":

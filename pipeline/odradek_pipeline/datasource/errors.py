@@ -1,4 +1,4 @@
-"""What can be wrong with a data folder; every message says where, and what to do about it."""
+"""Errors of a data folder; every message says where, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's filters (pyspark 4.1 and later) say of topic, partition, offset and timestamp.
+"""The bounds that Spark's filters (pyspark 4.1 and later) set for topic, partition, offset and timestamp.
 
 Spark still applies every filter. Here they only save reading what cannot pass.
 """
@@ -19,8 +19,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What may pass: None is anything, offsets are [least, end), `oldest` is milliseconds since 1970."""
+class ReadBounds:
+    """The records that may pass: None is anything, offsets are [least, end), `oldest` is milliseconds since 1970."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -28,7 +28,7 @@ class Bounds:
     end_offset: int = 2**63 - 1
     oldest: int | None = None
 
-    def narrowed(self, kind: str, column: str, value: Any) -> Bounds:
+    def narrowed(self, kind: str, column: str, value: Any) -> ReadBounds:
         """The ranges with one more filter, named as PySpark's classes are."""
         values = frozenset([value]) if kind == "EqualTo" else frozenset(value) if kind == "In" else None
         if column == "topic" and values is not None:
@@ -42,13 +42,13 @@ class Bounds:
             return replace(self, oldest=oldest if self.oldest is None else max(self.oldest, oldest))
         return self
 
-    def _by_offset(self, kind: str, value: Any) -> Bounds:
+    def _by_offset(self, kind: str, value: Any) -> ReadBounds:
         least, end = self.least_offset, self.end_offset
         match kind:
             case "EqualTo":
                 least, end = max(least, value), min(end, value + 1)
             case "In":
-                known = [one for one in value if one is not None]  # nothing is equal to null
+                known = [each for each in value if each is not None]  # nothing is equal to null
                 least, end = max(least, min(known, default=end)), min(end, max(known, default=least - 1) + 1)
             case "GreaterThan":
                 least = max(least, value + 1)
@@ -78,26 +78,26 @@ class PushdownReader(OdradekReader):
 
     def __init__(self, options: SourceOptions, names: Iterable[str]) -> None:
         super().__init__(options, tuple(names))
-        self.bounds = Bounds()
+        self.bounds = ReadBounds()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Use what each filter says; return all of them, for Spark to apply."""
-        for one in filters:
-            match one:
+        for each in filters:
+            match each:
                 case object(attribute=(column,), value=value):
-                    self.bounds = self.bounds.narrowed(type(one).__name__, column, value)
+                    self.bounds = self.bounds.narrowed(type(each).__name__, column, value)
         return filters
 
     def restrict(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Raises OSError, CorruptLogError."""
         bounds = self.bounds
         narrowed = []
-        for one in ranges:
-            if not bounds.wants(one.state.home.partition):
+        for each in ranges:
+            if not bounds.wants(each.state.home.partition):
                 continue
-            start, end = max(one.start, bounds.least_offset), min(one.end, bounds.end_offset)
+            start, end = max(each.start, bounds.least_offset), min(each.end, bounds.end_offset)
             if bounds.oldest is not None and start < end:
-                start = max(start, offset_for_timestamp(one.state, bounds.oldest))
+                start = max(start, offset_for_timestamp(each.state, bounds.oldest))
             if start < end:
-                narrowed.append(OffsetRange(one.state, start, end))
+                narrowed.append(OffsetRange(each.state, start, end))
         return narrowed

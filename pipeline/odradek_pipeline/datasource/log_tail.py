@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LogTail:
-    """What was found by walking over everything from `since` to `end`; `advance` goes on, never past `limit`.
+    """The result of walking over everything from `since` to `end`; `advance` goes on, never past `limit`.
 
     Attributes:
         since: from here on `aborted` is complete; before it, the transaction indexes are.

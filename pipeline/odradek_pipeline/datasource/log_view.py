@@ -1,4 +1,4 @@
-"""What the logs of all wanted partitions offer to readers at one moment."""
+"""The logs of all wanted partitions as readers see them at one moment."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Planner:
         """The logs of the wanted partitions. Raises DataSourceError or a subclass, OSError."""
         gone: set[Home] = set()
         while True:
-            homes = find_homes(self._options.paths, lambda one: self._options.wants(*one))
+            homes = find_homes(self._options.paths, lambda partition: self._options.wants(*partition))
             checkpoints = {root: Checkpoints.read(root) for root in self._options.paths}
             states = {}
             for home in homes:

@@ -29,7 +29,7 @@ class OffsetRange:
 
 
 def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptions) -> list[OffsetRange]:
-    """What a batch query reads; by default everything.
+    """Return the ranges that a batch query reads; by default everything.
 
     Raises DataSourceError for a named partition that does not exist, DataLossError, CorruptLogError, OSError.
     """

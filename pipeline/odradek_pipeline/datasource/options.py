@@ -26,7 +26,7 @@ class Isolation(Enum):
 
 
 class HighWatermark(Enum):
-    """What counts as the log's end: every whole batch in the files, or the broker's own checkpoint of it."""
+    """The end of a log for readers: every whole batch in the files, or the broker's own checkpoint of it."""
 
     WRITTEN = "written"
     CHECKPOINTED = "checkpointed"
@@ -34,7 +34,7 @@ class HighWatermark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read, and how. Sizes are bytes, timestamps milliseconds since 1970.
+    """The topics to read, and how. Sizes are bytes, timestamps milliseconds since 1970.
 
     `topics` None: by `topics_pattern`, or else all but the internal ones. `partitions` None: all of them. Starts and
     ends are EARLIEST, LATEST or `Offsets`, None if the option was not given; a timestamp, if given, takes precedence.
@@ -134,7 +134,7 @@ _OPTIONS: tuple[tuple[str, tuple[str, Callable[[str], Any]]], ...] = (
     ("paths", ("paths", lambda text: tuple(json.loads(text)))),  # what Spark makes of `load([...])`
     ("topics", ("topics", lambda text: frozenset(_names(text)))),
     ("topicsPattern", ("topics_pattern", _pattern)),
-    ("partitions", ("partitions", lambda text: frozenset(int(one) for one in _names(text)))),
+    ("partitions", ("partitions", lambda text: frozenset(int(name) for name in _names(text)))),
     ("isolationLevel", ("isolation", lambda text: Isolation(text.lower()))),
     ("highWatermark", ("high_watermark", lambda text: HighWatermark(text.lower()))),
     ("startingOffsets", ("starting_offsets", _offsets)),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek_pipeline.datasource.decode import Chunk, Place, decode
+from odradek_pipeline.datasource.decode import Chunk, ChunkPlace, decode
 from odradek_pipeline.datasource.errors import CorruptLogError
 from odradek_pipeline.datasource.indexes import AbortedBatches
 from odradek_pipeline.datasource.log_view import LogState, Planner
@@ -61,7 +61,7 @@ def read_split(split: Split, options: SourceOptions, names: Sequence[str]) -> It
 def read_piece(piece: Piece, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """As `read_split`, for one of its pieces."""
     aborted = AbortedBatches(piece.aborted)
-    place = Place(*piece.partition, piece.start, piece.end)
+    place = ChunkPlace(*piece.partition, piece.start, piece.end)
     chunk = Chunk()
     for header, batch in PieceScan(piece, options).batches():
         if header.is_control or not header.record_count or header in aborted:
@@ -80,7 +80,7 @@ def read_piece(piece: Piece, options: SourceOptions, names: Sequence[str]) -> It
     yield from _decoded(chunk, place, options, names)
 
 
-def _decoded(chunk: Chunk, place: Place, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _decoded(chunk: Chunk, place: ChunkPlace, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The chunk's records; decoded batch by batch if one of its batches is malformed."""
     if not chunk.headers:
         return
@@ -91,15 +91,15 @@ def _decoded(chunk: Chunk, place: Place, options: SourceOptions, names: Sequence
             _damaged(place, chunk.headers[0], error, options)
             return
         for header, section in zip(chunk.headers, chunk.sections, strict=True):
-            one = Chunk()
-            one.add(header, section)
-            yield from _decoded(one, place, options, names)
+            single = Chunk()
+            single.add(header, section)
+            yield from _decoded(single, place, options, names)
         return
     if decoded.num_rows:
         yield decoded
 
 
-def _damaged(where: Piece | Place, header: BatchHeader, error: Exception, options: SourceOptions) -> None:
+def _damaged(where: Piece | ChunkPlace, header: BatchHeader, error: Exception, options: SourceOptions) -> None:
     partition = where.partition if isinstance(where, Piece) else f"{where.topic}-{where.partition}"
     text = f"The records of the batch at offset {header.base_offset} of {partition} cannot be read: {error}."
     if options.fail_on_corruption:

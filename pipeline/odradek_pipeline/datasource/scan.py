@@ -111,7 +111,7 @@ class PieceScan:
         """
         folder = os.path.dirname(segment.log)
         known = [read_checkpoint(os.path.dirname(folder), name) for name in (CLEANER, RECOVERY_POINT)]
-        explained = max(one.get(self.piece.partition, 0) for one in known)
+        explained = max(explained_by.get(self.piece.partition, 0) for explained_by in known)
         indexed = [*read_offset_index(segment).offsets[-1:], *read_time_index(segment).offsets[-1:]]
         text = f"{folder}: offsets {self._cursor} to {base_offset - 1} are missing before segment {base_offset}"
         if any(self._cursor <= offset < base_offset for offset in indexed):
@@ -130,7 +130,7 @@ class PieceScan:
     def _listing(self) -> Listing | None:
         """The files of the partition, wherever they are now."""
         piece = self.piece
-        for home in find_homes(self.options.paths, lambda one: one == piece.partition):
+        for home in find_homes(self.options.paths, lambda partition: partition == piece.partition):
             if topic_id(home) == piece.topic_id:
                 return list_segments(home.folder)
         return None
@@ -187,7 +187,11 @@ class PieceScan:
             return following.base_offset < header.next_offset
         listing = self._listing()
         own = base_offset_of(log.path)
-        behind = () if listing is None else (one.base_offset for one in listing.segments if one.base_offset > own)
+        behind = (
+            ()
+            if listing is None
+            else (segment.base_offset for segment in listing.segments if segment.base_offset > own)
+        )
         return any(base_offset < header.next_offset for base_offset in behind)
 
     def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:

@@ -39,17 +39,17 @@ class Listing:
 
     def floor(self, offset: int) -> Segment | None:
         """The last segment that starts at or before an offset."""
-        return next((one for one in reversed(self.segments) if one.base_offset <= offset), None)
+        return next((segment for segment in reversed(self.segments) if segment.base_offset <= offset), None)
 
     def after(self, segment: Segment) -> Segment | None:
         """The segment that follows."""
-        return next((one for one in self.segments if one.base_offset > segment.base_offset), None)
+        return next((other for other in self.segments if other.base_offset > segment.base_offset), None)
 
     def overlapping(self, start: int, end: int) -> tuple[Segment, ...]:
         """The segments that may hold offsets of [start, end)."""
         first = self.floor(start)
         base = first.base_offset if first is not None else start
-        return tuple(one for one in self.segments if base <= one.base_offset < end)
+        return tuple(segment for segment in self.segments if base <= segment.base_offset < end)
 
 
 def base_offset_of(log: str) -> int:
@@ -65,7 +65,7 @@ def list_segments(folder: str) -> Listing:
         match = _SEGMENT_FILE.fullmatch(name)
         if match:
             present.setdefault(int(match[1]), set()).add(match[2] + (match[3] or ""))
-    cleaned = [base for base, files in present.items() if any(one.endswith(".cleaned") for one in files)]
+    cleaned = [base for base, files in present.items() if any(file.endswith(".cleaned") for file in files)]
     oldest_cleaned = min(cleaned, default=None)
     swaps = sorted(
         base
@@ -87,7 +87,7 @@ def _segment(folder: str, base: int, files: set[str], suffixes: tuple[str, ...])
     """The segment. The log of a compacted one is renamed first, so its indexes may still be `.swap`."""
 
     def path(kind: str) -> str | None:
-        return next((f"{folder}/{base:020d}{kind}{one}" for one in suffixes if kind + one in files), None)
+        return next((f"{folder}/{base:020d}{kind}{suffix}" for suffix in suffixes if kind + suffix in files), None)
 
     log = path(".log")
     if log is None:

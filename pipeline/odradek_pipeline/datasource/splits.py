@@ -91,8 +91,8 @@ def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions:
     ranges = list(ranges)
     target = split_bytes
     if min_partitions > 1:
-        target = max(1, min(split_bytes, sum(_estimate(one) for one in ranges) // min_partitions))
-    pieces = [piece for one in ranges for piece in _pieces(one, target)]
+        target = max(1, min(split_bytes, sum(_estimate(span) for span in ranges) // min_partitions))
+    pieces = [piece for span in ranges for piece in _pieces(span, target)]
     splits: list[Split] = []
     together: list[Piece] = []
     size = 0
@@ -125,7 +125,7 @@ def _pieces(wanted: OffsetRange, target: int) -> list[Piece]:
             size += cuts[last].size
         start = max(cuts[at].offset, wanted.start) if at else wanted.start
         end = cuts[last + 1].offset if last + 1 < len(cuts) else wanted.end
-        touching = tuple(aborted[one] for one in np.flatnonzero((bounds[:, 1] >= start) & (bounds[:, 0] < end)))
+        touching = tuple(aborted[at] for at in np.flatnonzero((bounds[:, 1] >= start) & (bounds[:, 0] < end)))
         home = state.home
         pieces.append(Piece(home.partition, home.folder, state.topic_id, start, end, size, cuts[at].hint, touching))
         at = last + 1

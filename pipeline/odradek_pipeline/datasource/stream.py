@@ -35,18 +35,18 @@ class OdradekStreamReader(DataSourceStreamReader):
         self.options = options
         self.names = tuple(names)
         self._planner = Planner(options)
-        self._initial: Position | None = None
-        self._position: Position | None = None
+        self._initial: StreamPosition | None = None
+        self._position: StreamPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins, by default at the logs' ends."""
         return self._begin(self._planner.look()).to_json()
 
-    def _begin(self, states: Mapping[TopicPartition, LogState]) -> Position:
+    def _begin(self, states: Mapping[TopicPartition, LogState]) -> StreamPosition:
         """The offset of a new query; needed here because Spark asks for the latest offset before the initial one."""
         if self._initial is None:
             offsets = {key: stream_start(state, self.options) for key, state in states.items()}
-            self._initial = Position(offsets, _ids(states))
+            self._initial = StreamPosition(offsets, _ids(states))
         return self._initial
 
     def latestOffset(self) -> dict[str, Any]:
@@ -58,9 +58,11 @@ class OdradekStreamReader(DataSourceStreamReader):
         for key, state in states.items():
             starts[key] = self._not_cut(state, starts.get(key, state.start))
             ends[key] = max(state.end, starts[key])
-        return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
+        return StreamPosition(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
 
-    def _is_recreated(self, key: TopicPartition, begin: Position, states: Mapping[TopicPartition, LogState]) -> bool:
+    def _is_recreated(
+        self, key: TopicPartition, begin: StreamPosition, states: Mapping[TopicPartition, LogState]
+    ) -> bool:
         """Whether the topic was recreated. Raises DataLossError with `failOnDataLoss`."""
         state = states.get(key)
         known = begin.ids.get(key.topic)
@@ -88,7 +90,7 @@ class OdradekStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The splits of a micro-batch; Spark passes the last offset twice after a restart. Raises DataLossError."""
-        begin, self._position = Position.of_json(start), Position.of_json(end)
+        begin, self._position = StreamPosition.of_json(start), StreamPosition.of_json(end)
         if start == end:
             return []
         end_position = self._position
@@ -96,7 +98,9 @@ class OdradekStreamReader(DataSourceStreamReader):
             splits_of(self._planner.look, lambda states: self._ranges(states, begin, end_position), self.options)
         )
 
-    def _ranges(self, states: Mapping[TopicPartition, LogState], begin: Position, end: Position) -> list[OffsetRange]:
+    def _ranges(
+        self, states: Mapping[TopicPartition, LogState], begin: StreamPosition, end: StreamPosition
+    ) -> list[OffsetRange]:
         ranges = []
         for key, to_offset in sorted(end.offsets.items()):
             state = states.get(key)
@@ -126,19 +130,19 @@ class OdradekStreamReader(DataSourceStreamReader):
         return read_split(partition, self.options, self.names)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The sink has everything up to `end`."""
-        self._planner.forget(Position.of_json(end).offsets)
+        """Note that the sink has everything up to `end`."""
+        self._planner.forget(StreamPosition.of_json(end).offsets)
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class StreamPosition:
     """How far a stream has come: the next offset of each partition, and the ids of the topics that have one."""
 
     offsets: dict[TopicPartition, int]
     ids: dict[str, str]
 
     @classmethod
-    def of_json(cls, saved: Mapping[str, Any]) -> Position:
+    def of_json(cls, saved: Mapping[str, Any]) -> StreamPosition:
         """Raises DataSourceError for an offset of another source."""
         if saved.keys() != {"offsets", "ids"}:
             raise DataSourceError("The checkpoint is of a stream from another source: give the query one of its own.")

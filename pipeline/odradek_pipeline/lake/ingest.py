@@ -32,8 +32,8 @@ MOST_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the ingests of a job share.
+class IngestServices:
+    """The services that the ingests of a job share.
 
     `counted` is called for each batch: topic, records, dead letters among them, records with unknown fields.
     """
@@ -51,7 +51,7 @@ class Ingest(ABC):
     `appeared_later`: the topic was created while the job ran, so all of its records came after the job's start.
     """
 
-    def __init__(self, around: Surroundings, topic: str) -> None:
+    def __init__(self, around: IngestServices, topic: str) -> None:
         self.topic = topic
         self.failure: LakeError | None = None
         self.appeared_later = False
@@ -248,7 +248,7 @@ class Ingest(ABC):
 def spread(first: Mapping[int, int], last: Mapping[int, int], wanted: int) -> dict[int, int]:
     """Where to end in each partition to have so many offsets in all; those with fewer leave more for the others."""
     ends = {}
-    for left, partition in enumerate(sorted(first, key=lambda one: last[one] - first[one])):
+    for left, partition in enumerate(sorted(first, key=lambda partition: last[partition] - first[partition])):
         share = min(last[partition] - first[partition], -(-wanted // (len(first) - left)))
         ends[partition] = first[partition] + share
         wanted -= share

@@ -16,7 +16,7 @@ from odradek_pipeline import session
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin, ClusterError
 from odradek_pipeline.lake import naming
-from odradek_pipeline.lake.ingest import Ingest, Surroundings
+from odradek_pipeline.lake.ingest import Ingest, IngestServices
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.parquet import ParquetIngest
 from odradek_pipeline.lake.progress import Reporter
@@ -36,7 +36,7 @@ TICK_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 30.0
 
 
-class Phase(enum.Enum):
+class TopicPhase(enum.Enum):
     """A topic's phase: about to start (again), with running queries, at its end, or given up."""
 
     WAITING = enum.auto()
@@ -46,7 +46,7 @@ class Phase(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """How a job ended: the topics that failed, with the reasons, and the signal that stopped it with work left."""
 
     failed: Mapping[str, str]
@@ -58,7 +58,7 @@ class TopicRun:
     """`not_before`: seconds of the monotonic clock; `attempts`: failures in a row; `seen`: newest batch by query."""
 
     ingest: Ingest
-    phase: Phase = Phase.WAITING
+    phase: TopicPhase = TopicPhase.WAITING
     not_before: float = 0.0
     attempts: int = 0
     queries: list[StreamingQuery] = field(default_factory=list)
@@ -69,7 +69,7 @@ class TopicRun:
 class LakeJob:
     """`run` it; `stop` ends it from another thread or a signal's handler."""
 
-    def __init__(self, around: Surroundings, reporter: Reporter) -> None:
+    def __init__(self, around: IngestServices, reporter: Reporter) -> None:
         self._around = around
         self._settings = around.settings
         self._reporter = reporter
@@ -84,7 +84,7 @@ class LakeJob:
         self._signal = signal_number
         self._stopped.set()
 
-    def run(self) -> Outcome:
+    def run(self) -> JobOutcome:
         """Run until every topic is done (`--available-now`), every topic failed, or `stop`."""
         try:
             while not self._stopped.is_set():
@@ -92,7 +92,7 @@ class LakeJob:
                     self._look()
                 self._start_waiting()
                 for topic, run in self._runs.items():
-                    if run.phase is Phase.RUNNING:
+                    if run.phase is TopicPhase.RUNNING:
                         self._watch(topic, run)
                 if self._over():
                     break
@@ -100,14 +100,14 @@ class LakeJob:
         finally:
             for run in self._runs.values():
                 _end(run)
-        failed = {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
-        return Outcome(failed, self._signal if self._stopped.is_set() and self._work_left() else None)
+        failed = {topic: run.error for topic, run in self._runs.items() if run.phase is TopicPhase.FAILED}
+        return JobOutcome(failed, self._signal if self._stopped.is_set() and self._work_left() else None)
 
     def _work_left(self) -> bool:
         """Whether a topic may have records that are in no table yet; of one without a batch so far nothing is known."""
         if not self._looked:
             return True
-        running = (topic for topic, run in self._runs.items() if run.phase is not Phase.DONE)
+        running = (topic for topic, run in self._runs.items() if run.phase is not TopicPhase.DONE)
         return any(self._reporter.behind(topic) != 0 for topic in running)
 
     def _look(self) -> None:
@@ -141,7 +141,7 @@ class LakeJob:
             if topic not in missing:  # of others the ingest says what is wrong
                 logger.info("topic found", topic=topic)
         self._looked = True
-        self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
+        self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is TopicPhase.RUNNING})
 
     def _missing(self, wanted: Collection[str]) -> set[str]:
         """Those of the topics asked for by name that do not exist when the job starts."""
@@ -159,8 +159,8 @@ class LakeJob:
     def _start_waiting(self) -> None:
         limit = self._settings.parallel if self._settings.available_now else len(self._runs)
         for topic, run in self._runs.items():
-            running = sum(other.phase is Phase.RUNNING for other in self._runs.values())
-            if run.phase is Phase.WAITING and run.not_before <= time.monotonic() and running < limit:
+            running = sum(other.phase is TopicPhase.RUNNING for other in self._runs.values())
+            if run.phase is TopicPhase.WAITING and run.not_before <= time.monotonic() and running < limit:
                 self._start(topic, run)
 
     def _start(self, topic: str, run: TopicRun) -> None:
@@ -171,10 +171,10 @@ class LakeJob:
             if run.ingest.prepare():
                 run.queries = run.ingest.start()
                 run.seen = {}
-                run.phase = Phase.RUNNING
+                run.phase = TopicPhase.RUNNING
             elif self._settings.available_now:
                 logger.info("topic has no record to infer a schema from", topic=topic)
-                run.phase = Phase.DONE
+                run.phase = TopicPhase.DONE
             else:
                 run.not_before = time.monotonic() + self._settings.discover_interval
         except LakeError as error:
@@ -196,7 +196,7 @@ class LakeJob:
             _end(run)
             self._try_again(topic, run, reason(failed[0]))
         elif ended:
-            run.phase = Phase.DONE
+            run.phase = TopicPhase.DONE
 
     def _lost(self, run: TopicRun) -> str | None:
         if self._settings.allow_data_loss:
@@ -228,18 +228,18 @@ class LakeJob:
             self._fail(topic, run, f"topic {topic}: gave up after {run.attempts} attempts: {error}")
             return
         pause = _pause(run.attempts)
-        run.phase = Phase.WAITING
+        run.phase = TopicPhase.WAITING
         run.not_before = time.monotonic() + pause
         self._reporter.failed(topic, error, pause)
 
     def _fail(self, topic: str, run: TopicRun, error: str) -> None:
         _end(run)
-        run.phase = Phase.FAILED
+        run.phase = TopicPhase.FAILED
         run.error = error
         self._reporter.failed(topic, error, None)
 
     def _over(self) -> bool:
-        ended = (Phase.DONE, Phase.FAILED)
+        ended = (TopicPhase.DONE, TopicPhase.FAILED)
         if self._failed_looks:
             return False
         if self._settings.pattern is not None and not self._settings.available_now:
@@ -267,7 +267,7 @@ def _data_loss(topic: str, lost: str) -> str:
 CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
 
-def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> Outcome:
+def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> JobOutcome:
     """Run until the job ends or a SIGTERM or SIGINT arrives."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
     # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
@@ -275,7 +275,7 @@ def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> 
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
     with session.running(spark), _admin(spark, settings) as admin:
-        job = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter)
+        job = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter)
         _stop_on_signals(job)
         try:
             return job.run()

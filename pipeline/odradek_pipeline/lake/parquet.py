@@ -62,8 +62,8 @@ class ParquetIngest(Ingest):
         first, last = self._around.admin.offsets(self.topic)
         start, end = (_offsets(text, self.topic) for text in (source.startOffset, source.endOffset))
         start = start or self._checkpoint.first_offsets(self.state, DEAD_LETTERS).get(self.topic, {})
-        begin = {one: max(first[one], start.get(one, 0)) for one in first}
-        stop = {one: max(begin[one], min(end.get(one, 0), last[one])) for one in first}
+        begin = {partition: max(first[partition], start.get(partition, 0)) for partition in first}
+        stop = {partition: max(begin[partition], min(end.get(partition, 0), last[partition])) for partition in first}
         if struct is None:
             raise RuntimeError("raw records have no fields")
         return records.json_judged(self._range(begin, stop), struct)

@@ -1,4 +1,4 @@
-"""What a run reports: Prometheus metrics, log lines, and a bar on a terminal."""
+"""The reports of a run: Prometheus metrics, log lines, and a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Reporter:
             logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 
     def batch(self, topic: str, progress: StreamingQueryProgress) -> None:
-        """A batch of the topic is in its table, or no batch came for a while."""
+        """Note that a batch of the topic is in its table, or that no batch came for a while."""
         lags = lag(progress, topic)
         with self._lock:
             seen = self.topics.setdefault(topic, TopicProgress())

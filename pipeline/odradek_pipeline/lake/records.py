@@ -157,7 +157,7 @@ def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
     texts = "map<string, string>"
 
     def below(inner: DataType, name: str) -> Callable[[Column], Column]:
-        return lambda one: unknown_fields(one, inner, name)
+        return lambda value: unknown_fields(value, inner, name)
 
     match kind:
         case ArrayType() if has_struct(kind):

@@ -1,4 +1,4 @@
-"""What a topic's values are: raw bytes, or JSON with a declared or inferred schema.
+"""The values of a topic: raw bytes, or JSON with a declared or inferred schema.
 
 `--schema TOPIC=raw`, `TOPIC=json` (inferred), `TOPIC=json:COLUMNS` (Spark's DDL), `TOPIC=json:@FILE` (JSON Schema, or
 the JSON of a StructType). The topic `*` stands for all topics that are not named. Of JSON Schema (2020-12, and the

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek_pipeline.files import join
-from odradek_pipeline.kafka import Cluster
+from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake import naming
 from odradek_pipeline.lake.schemas import SchemaSpec
 from odradek_pipeline.session import ICEBERG_CATALOG
@@ -26,7 +26,7 @@ class LakeSettings:
     `attempts` are consecutive tries without a batch between them.
     """
 
-    cluster: Cluster
+    cluster: ClusterAddress
     path: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None

@@ -1,4 +1,4 @@
-"""What a topic's run must remember between starts, besides Spark's own checkpoint.
+"""The memory of a topic's run between starts, besides Spark's own checkpoint.
 
 The state is in numbered files, each complete: the newest counts. Schemas are kept with the batch they begin at, so that
 a batch repeated after a crash is read with the schema of its first try, and its records go where they went then.

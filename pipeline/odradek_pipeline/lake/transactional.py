@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from odradek_pipeline.lake import records
-from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, Surroundings
+from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, IngestServices
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.settings import DELTA
 from odradek_pipeline.lake.tables import DeltaTable, IcebergTable, Table
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 class TransactionalIngest(Ingest):
     """Appends a batch at a time to the table and to the dead letters; each of the two takes it once."""
 
-    def __init__(self, around: Surroundings, topic: str) -> None:
+    def __init__(self, around: IngestServices, topic: str) -> None:
         super().__init__(around, topic)
         self._table = self._make_table(self._settings.table(topic))
         self._dead_letters = self._make_table(self._settings.dead_letters(topic))

@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.reasons import reason
 from odradek_pipeline.replay import ledger
-from odradek_pipeline.replay.ledger import Begun
-from odradek_pipeline.replay.progress import Manifest, ReplayFailed
+from odradek_pipeline.replay.ledger import StoredJob
+from odradek_pipeline.replay.progress import JobManifest, ReplayFailed
 from odradek_pipeline.replay.recipe import Recipe, records
 from odradek_pipeline.replay.source import Source, open_source
 from odradek_pipeline.replay.watch import Watch
-from odradek_pipeline.replay.writer import RESULT_SCHEMA, Limits, TaskPlan, run_in_spark
+from odradek_pipeline.replay.writer import RESULT_SCHEMA, TaskPlan, TransactionLimits, run_in_spark
 
 logger = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Replay:
     tasks: int | None = None
     partitions: int | None = None
     topic_config: Mapping[str, str] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
+    limits: TransactionLimits = field(default_factory=TransactionLimits)
     bar: bool = False
 
 
@@ -92,7 +92,7 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     source = open_source(session, job.source, before.manifest.source if before.manifest else None)
     tasks = _tasks(session, job, before, source.frame)
     shaped = records(source.frame, job.recipe, tasks)  # refuses what does not fit before anything has begun
-    begun = ledger.begin(plan, Manifest(tasks, source.identity, job.recipe.manifest()))
+    begun = ledger.begin(plan, JobManifest(tasks, source.identity, job.recipe.manifest()))
     if job.partitions is not None and job.recipe.topic is not None:
         ledger.create_topic(plan, job.recipe.topic, job.partitions, job.topic_config)
     done = begun.done
@@ -111,7 +111,7 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     return Totals(sum(row.rows for row in results), sum(row.size for row in results), begun.rows, tasks)
 
 
-def _tasks(session: SparkSession, job: Replay, before: Begun, frame: DataFrame) -> int:
+def _tasks(session: SparkSession, job: Replay, before: StoredJob, frame: DataFrame) -> int:
     if job.tasks is not None:
         return job.tasks
     if before.partitions:

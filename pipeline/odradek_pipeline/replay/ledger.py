@@ -9,22 +9,29 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from odradek_pipeline.replay.progress import MANIFEST_KEY, Manifest, Progress, ProgressReader, ReplayRefused, topic_of
+from odradek_pipeline.replay.progress import (
+    MANIFEST_KEY,
+    JobManifest,
+    ProgressReader,
+    ReplayRefused,
+    TaskProgress,
+    topic_of,
+)
 from odradek_pipeline.replay.writer import TaskPlan, open_producer
 
 ADMIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What the broker has of a job: its manifest (None: it never began) and its tasks' progress.
+class StoredJob:
+    """The state of a job in the broker: its manifest (None: it never began) and its tasks' progress.
 
     `partitions` is that of the progress topic; 0 if there is none.
     """
 
     partitions: int = 0
-    manifest: Manifest | None = None
-    tasks: Mapping[int, Progress] = field(default_factory=dict)
+    manifest: JobManifest | None = None
+    tasks: Mapping[int, TaskProgress] = field(default_factory=dict)
 
     @property
     def done(self) -> list[int]:
@@ -46,19 +53,19 @@ def require_topic(plan: TaskPlan, topic: str) -> None:
         raise ReplayRefused(f"topic {topic} does not exist: create it, or have it created with --partitions N")
 
 
-def look(plan: TaskPlan) -> Begun:
+def look(plan: TaskPlan) -> StoredJob:
     """Raises KafkaException."""
     topics = AdminClient(dict(plan.client)).list_topics(timeout=ADMIN_SECONDS).topics
     topic = topics.get(topic_of(plan.job))
     if topic is None:
-        return Begun()
+        return StoredJob()
     partitions = len(topic.partitions)
     with ProgressReader(plan.client, plan.job, range(partitions)) as reader:
         reader.read_to_end()
-        return Begun(partitions, reader.manifest, dict(reader.tasks))
+        return StoredJob(partitions, reader.manifest, dict(reader.tasks))
 
 
-def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
+def begin(plan: TaskPlan, manifest: JobManifest) -> StoredJob:
     """Begin the job, or resume it. Raises ReplayRefused if it began with another manifest, KafkaException."""
     topic = topic_of(plan.job)
     create_topic(plan, topic, manifest.tasks, {"cleanup.policy": "compact"})
@@ -74,7 +81,7 @@ def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
         producer.begin_transaction()
         producer.produce(topic, manifest.encode(), MANIFEST_KEY, 0)
         producer.commit_transaction(plan.timeout_ms / 1000)
-        return Begun(begun.partitions, manifest)
+        return StoredJob(begun.partitions, manifest)
     differences = begun.manifest.differences(manifest)
     if differences:
         raise ReplayRefused(

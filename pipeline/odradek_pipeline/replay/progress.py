@@ -38,7 +38,7 @@ SILENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TaskProgress:
     """`rows` of the task were written, in its order, with `size` bytes of keys and values; `done`: it has no more.
 
     `crc` is the CRC-32 over the digests of these rows: a later attempt must skip the same ones.
@@ -58,8 +58,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a job reads and how, none of which may change between its starts.
+class JobManifest:
+    """The input of a job and how it is read, none of which may change between its starts.
 
     `tasks` is the number of tasks; `source` and `recipe` are plain JSON objects.
     """
@@ -75,9 +75,9 @@ class Manifest:
     def decode(cls, value: bytes) -> Self:
         return cls(**json.loads(value))
 
-    def differences(self, other: Manifest) -> list[str]:
+    def differences(self, other: JobManifest) -> list[str]:
         """One line for each difference: the name of the thing, its value here, its value in `other`."""
-        mine, theirs = ({"tasks": one.tasks, **one.source, **one.recipe} for one in (self, other))
+        mine, theirs = ({"tasks": manifest.tasks, **manifest.source, **manifest.recipe} for manifest in (self, other))
         return [
             f"{name}: {mine.get(name)!r}, now {theirs.get(name)!r}"
             for name in sorted(mine.keys() | theirs.keys())
@@ -99,8 +99,8 @@ class ProgressReader:
 
     def __init__(self, client: Mapping[str, Any], job: str, partitions: Sequence[int]) -> None:
         """`client` is librdkafka's configuration, including `bootstrap.servers`."""
-        self.manifest: Manifest | None = None
-        self.tasks: dict[int, Progress] = {}
+        self.manifest: JobManifest | None = None
+        self.tasks: dict[int, TaskProgress] = {}
         self._partitions = partitions
         self._consumer = Consumer(
             {
@@ -150,7 +150,7 @@ class ProgressReader:
             return partition
         if partition is not None and value is not None:
             if message.key() == MANIFEST_KEY:
-                self.manifest = Manifest.decode(value)
+                self.manifest = JobManifest.decode(value)
             else:
-                self.tasks[partition] = Progress.decode(value)
+                self.tasks[partition] = TaskProgress.decode(value)
         return None

@@ -1,4 +1,4 @@
-"""What a job reads: opened, pinned to a version if the format has versions, and distinguishable from any other."""
+"""The input of a job: opened, pinned to a version if the format has versions, and distinguishable from any other."""
 
 from __future__ import annotations
 

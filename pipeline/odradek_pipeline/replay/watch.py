@@ -12,7 +12,7 @@ import structlog
 from confluent_kafka import KafkaException
 from tqdm import tqdm
 
-from odradek_pipeline.replay.progress import Progress, ProgressReader
+from odradek_pipeline.replay.progress import ProgressReader, TaskProgress
 from odradek_pipeline.replay.writer import TaskPlan
 
 logger = structlog.get_logger(__name__)
@@ -56,12 +56,12 @@ class Watch:
         except KafkaException as error:
             logger.warning("progress reports stopped", job=self._plan.job, error=str(error))
 
-    def _show(self, tasks: Iterable[Progress]) -> None:
+    def _show(self, tasks: Iterable[TaskProgress]) -> None:
         done = sum(progress.done for progress in tasks)
         self._bar.n = sum(progress.rows for progress in tasks)
         self._bar.set_postfix_str(f"tasks {done}/{self._tasks}")
 
-    def _log(self, tasks: Iterable[Progress]) -> None:
+    def _log(self, tasks: Iterable[TaskProgress]) -> None:
         logger.info(
             "progress",
             job=self._plan.job,

@@ -1,4 +1,4 @@
-"""What a Spark task of a replay does on an executor: fence its predecessor, read its progress, go on after it.
+"""The work of a Spark task of a replay on an executor: fence its predecessor, read its progress, go on after it.
 
 The task's rows go in their order, in transactions that carry the task's progress.
 """
@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 from odradek_pipeline.replay.progress import (
     PROGRESS_KEY,
     InputChangedError,
-    Progress,
     ProgressReader,
+    TaskProgress,
     topic_of,
     transactional_id,
 )
@@ -29,7 +29,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransactionLimits:
     """A transaction is committed once it has this many rows, or bytes of keys and values, or this age in seconds."""
 
     rows: int = 100_000
@@ -55,7 +55,7 @@ class Sender(Protocol):
     def send(self, row: Row) -> None:
         """Queue a record; blocks while the queue is full."""
 
-    def commit(self, progress: Progress) -> None:
+    def commit(self, progress: TaskProgress) -> None:
         """Commit the rows since `begin` and this progress, in one transaction; return once that is done."""
 
 
@@ -63,7 +63,11 @@ class TaskWriter:
     """Writes what comes after `progress`; everything is in the order of the batches."""
 
     def __init__(
-        self, sender: Sender, limits: Limits, progress: Progress, clock: Callable[[], float] = time.monotonic
+        self,
+        sender: Sender,
+        limits: TransactionLimits,
+        progress: TaskProgress,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock` returns seconds."""
         self._sender = sender
@@ -76,7 +80,7 @@ class TaskWriter:
         self._open_since: float | None = None
         self._committed = progress
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Progress:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskProgress:
         """Write all rows of the task except those already done; return its last progress.
 
         Batches have the columns `topic`?, `key`, `value`, `headers`?, `timestamp_ms`? and `digest` (`pipeline.replay.
@@ -129,7 +133,7 @@ class TaskWriter:
     def _commit(self, *, done: bool) -> None:
         if self._open_since is None:
             self._begin()
-        progress = Progress(self._rows, self._size, self._crc, done)
+        progress = TaskProgress(self._rows, self._size, self._crc, done)
         self._sender.commit(progress)
         self._committed = progress
         self._open_since = None
@@ -149,7 +153,9 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     columns: dict[str, list[Any]] = {
         name: batch.column(name).to_pylist() if name in names else [None] * batch.num_rows for name in Row._fields
     }
-    columns["headers"] = [one and [(header["key"], header["value"]) for header in one] for one in columns["headers"]]
+    columns["headers"] = [
+        headers and [(header["key"], header["value"]) for header in headers] for headers in columns["headers"]
+    ]
     return map(Row._make, zip(*columns.values(), strict=True))
 
 
@@ -163,7 +169,7 @@ WAIT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What is the same for all tasks of a job. `client` and `producer` are librdkafka's configuration.
+    """The common settings of all tasks of a job. `client` and `producer` are librdkafka's configuration.
 
     `topic` None: the rows name theirs.
     """
@@ -172,7 +178,7 @@ class TaskPlan:
     topic: str | None
     client: Mapping[str, Any]
     producer: Mapping[str, Any]
-    limits: Limits
+    limits: TransactionLimits
 
     @property
     def timeout_ms(self) -> int:
@@ -204,7 +210,7 @@ def open_producer(plan: TaskPlan, task: int | None) -> Producer:
     return producer
 
 
-def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> Progress:
+def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> TaskProgress:
     """Write what is left of the task; return its last progress. Raises KafkaException, InputChangedError.
 
     A transaction left open by an error is ended by the next attempt, or else by the broker after `timeout_ms`.
@@ -212,7 +218,7 @@ def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> 
     producer = open_producer(plan, task)
     with ProgressReader(plan.client, plan.job, [task]) as reader:
         reader.read_to_end()
-        progress = reader.tasks.get(task, Progress())
+        progress = reader.tasks.get(task, TaskProgress())
     if progress.done:
         return progress
     return TaskWriter(_KafkaSender(producer, plan, task), plan.limits, progress).write(batches)
@@ -262,7 +268,7 @@ class _KafkaSender:
         timestamp_ms = max(row.timestamp_ms or 0, 0)
         self._produce(topic, row.value, row.key, timestamp=timestamp_ms, headers=row.headers)
 
-    def commit(self, progress: Progress) -> None:
+    def commit(self, progress: TaskProgress) -> None:
         self._produce(self._progress_topic, progress.encode(), PROGRESS_KEY, self._task)
         self._producer.commit_transaction(self._seconds)
 

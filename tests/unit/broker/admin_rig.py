@@ -27,7 +27,7 @@ from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
-from broker.request_context import Cluster, Local, RequestContext
+from broker.request_context import ClusterMetadata, LocalServices, RequestContext
 from broker.security.delegation_tokens import Credentials, DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.security.sources import Sources
@@ -106,10 +106,12 @@ class Rig:
         share: Any = None  # no share group comes here
         peers: Any = None  # nobody asks other brokers
         node.metadata, node.controller = metadata, metadata.port
-        node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics, peers)
+        node.cluster = ClusterMetadata("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics, peers)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
         tokens = DelegationTokens(current)
-        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, tokens, share)
+        node.local = LocalServices(
+            1, current, clock, chance, metrics, throttling, sessions, telemetry, security, tokens, share
+        )
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             current.config = current.config.with_dynamic(*cache.broker_configs(1))

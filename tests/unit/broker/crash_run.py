@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
 from tests.doubles.files import MemoryFileSystem
+from tests.unit.broker.members import commit
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.transactions import Producer, begun
 from tests.unit.broker.wire import batch, produce
@@ -93,19 +93,7 @@ class Run:
 
     async def commit_offset(self, client: Client, offset: int) -> None:
         self.last_offset = offset
-        place = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-        )
-        told = await client.ask(
-            "offset_commit",
-            9,
-            group_id="readers",
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=(OffsetCommitRequestTopic(name="t", partitions=(place,)),),
-        )
-        assert told.topics[0].partitions[0].error_code.name == "none"
+        assert await commit(client, "readers", "t", {0: offset}) == ["none"]
         self.promised.offset = offset
 
 

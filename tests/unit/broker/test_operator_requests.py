@@ -201,7 +201,7 @@ async def test_a_backup_that_cannot_be_written_is_a_storage_error_and_leaves_not
         raise OSError(28, "No space left on device")
 
     async with node(**FOLDER) as rig:
-        monkeypatch.setattr("storage.state.manifest.Manifest.write", no_room)
+        monkeypatch.setattr("storage.state.manifest.StateManifest.write", no_room)
         refused = await ask(rig.connect(), "create_backup", path="b")
         assert refused.error_code.name == "kafka_storage_error"
         assert "No space left on device" in refused.error_message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.find_coordinator.v4.response import Coordinator
 
 from tests.doubles.clock import settle
@@ -65,6 +66,18 @@ class Producer:
         self.send(value, sequence, version)
         await settle()
         return self.told(version)
+
+    async def add_partition(self, topic: str = "t") -> str:
+        """Say that partition 0 is to be in the transaction, as clients of version 1 must."""
+        told = await self.client.ask(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=topic, partitions=(0,)),),
+        )
+        return str(told.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code.name)
 
     async def end(self, commit: bool, version: int = 5) -> str:
         told = await self.client.ask(

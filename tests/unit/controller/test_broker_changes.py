@@ -45,7 +45,7 @@ def state(image: MetadataImage) -> tuple[int, tuple[int, ...], tuple[int, ...], 
     return found.leader, found.isr, found.elr, found.last_known_elr
 
 
-def test_the_only_replica_leaves_no_leader_and_an_eligible_one() -> None:
+def test_elr_the_only_replica_leaves_no_leader_and_is_eligible() -> None:
     assert broker_changes.fence(ALONE, SCHEMA, 1)[1] == PartitionChangeRecord(
         topic_id=UUID(int=1),
         partition_id=1,
@@ -57,7 +57,7 @@ def test_the_only_replica_leaves_no_leader_and_an_eligible_one() -> None:
     assert state(fenced(ALONE, 1)) == (NO_LEADER, (), (1,), (1,))
 
 
-def test_it_leads_again_when_it_is_back_with_the_next_epoch() -> None:
+def test_it_leads_again_when_it_is_back_with_the_next_leader_epoch() -> None:
     back = unfenced(fenced(ALONE, 1), 1)
     assert state(back) == (1, (1,), (), ())
     assert first(back).leader_epoch == first(ALONE).leader_epoch + 2
@@ -84,13 +84,13 @@ def test_a_follower_that_leaves_changes_the_isr_alone_and_a_stranger_nothing() -
     assert not list(broker_changes.leave(image, SCHEMA, 3))
 
 
-def test_an_eligible_replica_leads_when_it_is_back_and_no_other() -> None:
+def test_elr_an_eligible_leader_replica_leads_when_it_is_back_and_no_other() -> None:
     image = fenced(THREE, 1, 2, 3)
     assert state(unfenced(image, 1)) == state(image)
     assert state(unfenced(image, 2)) == (2, (2,), (3,), ())
 
 
-def test_after_a_crash_a_replica_is_not_eligible_and_the_last_leader_leads_with_recovery() -> None:
+def test_elr_after_a_crash_a_replica_is_not_eligible_and_the_last_known_leader_leads() -> None:
     image = crashed(crashed(fenced(THREE, 1, 2, 3), 2), 3)
     assert state(image) == (NO_LEADER, (), (), (3,))
     assert state(unfenced(image, 2)) == state(image)
@@ -99,7 +99,7 @@ def test_after_a_crash_a_replica_is_not_eligible_and_the_last_leader_leads_with_
     assert first(back).leader_recovery_state == 1
 
 
-def test_an_unclean_election_is_made_only_where_it_is_allowed() -> None:
+def test_unclean_leader_election_is_made_only_where_it_is_enabled() -> None:
     image = fenced(THREE, 1, 2, 3)
     allowed = image_of(*topic("t", 1, configs={"unclean.leader.election.enable": "true"})[1:], image=image)
     back = unfenced(allowed, 1)
@@ -111,7 +111,7 @@ def test_an_unclean_election_is_made_only_where_it_is_allowed() -> None:
     assert state(image_of(*broker_changes.elect_uncleanly(up, SCHEMA, 10), image=up))[0] == 1
 
 
-def test_without_the_feature_the_last_of_the_isr_stays_in_it() -> None:
+def test_without_elr_the_last_of_the_isr_stays_in_it() -> None:
     without = image_of(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0), image=THREE)
     image = fenced(without, 1, 2, 3)
     assert state(image) == (NO_LEADER, (3,), (), ())

@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
-from controller.configs import LONGEST_VALUE, AlterOp, Change, ResourceChange, apply_changes, changed_records, decide
+from controller.configs import (
+    LONGEST_VALUE,
+    AlterOp,
+    ConfigChange,
+    ResourceChange,
+    apply_changes,
+    changed_records,
+    decide,
+)
 from controller.decision import Decision
 from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
-from protocol.errors import InvalidConfiguration, KafkaError, UnknownServerError
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 from protocol.metadata.topics import ClearElrRecord, FeatureLevelRecord
 from tests.unit.controller.images import after, around, broker, config, image_of, partition, topic
 
@@ -34,7 +42,7 @@ Op = tuple[str, int, str | None]
 
 
 def change(resource_type: int, name: str, *changes: Op, incremental: bool = True) -> ResourceChange:
-    return ResourceChange(resource_type, name, [Change(*each) for each in changes], incremental)
+    return ResourceChange(resource_type, name, [ConfigChange(*each) for each in changes], incremental)
 
 
 def decided(
@@ -51,7 +59,9 @@ def codes(decision: Decision[list[KafkaError | None]]) -> list[str]:
 
 
 def applied(current: dict[str, str], *changes: Op) -> dict[str, str]:
-    return apply_changes(current, [Change(*each) for each in changes], {"cleanup.policy": "delete", "metrics": ""}.get)
+    return apply_changes(
+        current, [ConfigChange(*each) for each in changes], {"cleanup.policy": "delete", "metrics": ""}.get
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +120,7 @@ def test_only_lists_have_parts(operation: AlterOp) -> None:
 
 @pytest.mark.parametrize("operation", [-1, 4])
 def test_operations_that_there_are_not(operation: int) -> None:
-    with pytest.raises(UnknownServerError):
+    with pytest.raises(InvalidRequest):
         applied({}, ("retention.ms", DELETE, None), ("retention.ms", operation, "1"))
 
 
@@ -175,7 +185,7 @@ def test_an_operation_that_does_not_exist_fails_the_whole_request() -> None:
         change(METRICS, "m", ("interval.ms", 9, "1")),
         change(TOPIC, "no", ("retention.ms", SET, "6")),
     )
-    assert codes(decision) == ["unknown_server_error"] * 3
+    assert codes(decision) == ["invalid_request"] * 3
     assert not decision.records
 
 

@@ -7,14 +7,13 @@ from base64 import b64decode
 
 import pytest
 
-from controller.scram import Alteration, Deletion, ScramMechanism, Upsertion, decide
+from controller.scram import Alteration, ScramDeletion, ScramMechanism, ScramUpsertion, decide
 from metadata.image import EMPTY, MetadataImage
 from protocol.errors import (
     DuplicateResource,
     KafkaError,
     ResourceNotFound,
     UnacceptableCredential,
-    UnknownServerError,
     UnsupportedSaslMechanism,
 )
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
@@ -26,8 +25,8 @@ SALTED_PASSWORD = hashlib.pbkdf2_hmac("sha256", b"pencil", SALT, 4096)
 ODD_NAME = "a/b \N{SNOWMAN}"
 
 
-def upsertion(user: str, mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
-    return Upsertion(user, mechanism, iterations, SALT, SALTED_PASSWORD)
+def upsertion(user: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramUpsertion:
+    return ScramUpsertion(user, mechanism, iterations, SALT, SALTED_PASSWORD)
 
 
 def altered(image: MetadataImage, *alterations: Alteration) -> MetadataImage:
@@ -51,7 +50,7 @@ def test_a_credential_is_stored_as_rfc_7677_has_it_and_never_the_password() -> N
 
 def test_a_user_may_have_one_credential_of_each_mechanism() -> None:
     image = altered(EMPTY, upsertion(ODD_NAME), upsertion("other", SHA_512, 5000))
-    decision = decide(image, [upsertion(ODD_NAME, SHA_512, 6000), Deletion("other", SHA_512)])
+    decision = decide(image, [upsertion(ODD_NAME, SHA_512, 6000), ScramDeletion("other", SHA_512)])
     assert decision.records[1] == RemoveUserScramCredentialRecord(name="other", mechanism=SHA_512)
     image = after(image, decision)
     assert {key: record.iterations for key, record in image.scram.items()} == {
@@ -67,7 +66,7 @@ def test_an_upsertion_replaces_the_credential_of_its_mechanism() -> None:
 
 def test_one_users_refusal_leaves_the_others() -> None:
     decision = decide(
-        EMPTY, [Deletion("none", SHA_256), upsertion("one"), upsertion("twice"), upsertion("twice", SHA_512)]
+        EMPTY, [ScramDeletion("none", SHA_256), upsertion("one"), upsertion("twice"), upsertion("twice", SHA_512)]
     )
     assert [(user, type(error)) for user, error in decision.response] == [
         ("none", ResourceNotFound),
@@ -81,13 +80,13 @@ def test_one_users_refusal_leaves_the_others() -> None:
     ("alteration", "error"),
     [
         (upsertion(""), UnacceptableCredential),
-        (Deletion("", SHA_256), UnacceptableCredential),
+        (ScramDeletion("", SHA_256), UnacceptableCredential),
         (upsertion("u", 0), UnsupportedSaslMechanism),
-        (Deletion("u", 3), UnsupportedSaslMechanism),
-        (Deletion("u", SHA_512), ResourceNotFound),
+        (ScramDeletion("u", 3), UnsupportedSaslMechanism),
+        (ScramDeletion("u", SHA_512), ResourceNotFound),
         (upsertion("u", iterations=4095), UnacceptableCredential),
         (upsertion("u", iterations=16385), UnacceptableCredential),
-        (Upsertion("u", SHA_256, 4096, SALT, b""), UnknownServerError),
+        (ScramUpsertion("u", SHA_256, 4096, SALT, b""), UnacceptableCredential),
     ],
 )
 def test_what_is_refused(alteration: Alteration, error: type[KafkaError]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.history_check import Problem, find_problems
+from odradek.history_check import Anomaly, find_problems
 
 Event = dict[str, Any]
 TOPIC = "t"
@@ -138,7 +138,7 @@ def sound(seed: int, steps: int = 25) -> World:
     return world
 
 
-def kinds(problems: list[Problem]) -> set[str]:
+def kinds(problems: list[Anomaly]) -> set[str]:
     return {problem.kind for problem in problems}
 
 

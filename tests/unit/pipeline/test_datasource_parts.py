@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from odradek_pipeline.datasource import DataLossError, DataSourceError
 from odradek_pipeline.datasource.columns import COLUMNS, names_of, spark_schema
-from odradek_pipeline.datasource.decode import Chunk, Place, decode
+from odradek_pipeline.datasource.decode import Chunk, ChunkPlace, decode
 from odradek_pipeline.datasource.filters import PushdownReader
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.stream import OdradekStreamReader
@@ -301,7 +301,7 @@ def test_a_schema_may_have_a_part_of_the_columns() -> None:
 def decoded(batch: bytes | bytearray, *names: str, start: int = 0, end: int = 1 << 62) -> list[dict[str, Any]]:
     chunk = Chunk()
     chunk.add(read_header(batch), bytes(batch[HEADER_SIZE:]))
-    rows: list[dict[str, Any]] = decode(chunk, Place("t", 3, start, end), names).to_pylist()
+    rows: list[dict[str, Any]] = decode(chunk, ChunkPlace("t", 3, start, end), names).to_pylist()
     return rows
 
 
@@ -368,7 +368,7 @@ def test_a_spoilt_section_is_an_error_or_other_bytes(at: int) -> None:
         chunk = Chunk()
         chunk.add(read_header(batch), bytes(section))
         try:
-            found = decode(chunk, Place("t", 0, -(1 << 62), 1 << 62), tuple(COLUMNS))
+            found = decode(chunk, ChunkPlace("t", 0, -(1 << 62), 1 << 62), tuple(COLUMNS))
         except ValueError:
             continue
         found.validate(full=True)

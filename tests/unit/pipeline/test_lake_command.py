@@ -23,7 +23,7 @@ from prometheus_client import REGISTRY
 
 from odradek_pipeline import log_lines
 from odradek_pipeline.cli import main
-from odradek_pipeline.kafka import Cluster
+from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake.progress import Reporter, configure, lag
 
 NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
@@ -81,7 +81,7 @@ def test_options_that_the_job_owns_are_refused(option: str) -> None:
 
 
 def test_options_that_the_job_does_not_own_reach_the_clients() -> None:
-    cluster = Cluster("b:1", {"kafka.Security.Protocol": "SSL", "KAFKA.client.id": "x", "groupIdPrefix": "g"})
+    cluster = ClusterAddress("b:1", {"kafka.Security.Protocol": "SSL", "KAFKA.client.id": "x", "groupIdPrefix": "g"})
     assert cluster.client_properties()["security.protocol"] == "SSL"
     assert cluster.client_properties()["client.id"] == "x"
     assert cluster.connector_options()["groupIdPrefix"] == "g"

@@ -11,9 +11,9 @@ import structlog
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from odradek_pipeline.kafka import Cluster, ClusterError
+from odradek_pipeline.kafka import ClusterAddress, ClusterError
 from odradek_pipeline.lake import job as job_module
-from odradek_pipeline.lake.ingest import Surroundings
+from odradek_pipeline.lake.ingest import IngestServices
 from odradek_pipeline.lake.job import LakeJob
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.progress import Reporter
@@ -43,7 +43,7 @@ class FakeIngest:
     made: dict[str, FakeIngest]
     appeared_later = False
 
-    def __init__(self, around: Surroundings, topic: str) -> None:
+    def __init__(self, around: IngestServices, topic: str) -> None:
         self._topic = topic
         self.made[topic] = self
         self.failure = None
@@ -106,8 +106,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], 
 
     def _run(*looks: set[str] | ClusterError, **rest: Any) -> tuple[dict[str, str], list[str]]:
         given: dict[str, Any] = {"available_now": True, "pattern": "a.*", "attempts": 3} | rest
-        settings = LakeSettings(Cluster("nowhere:1"), "/nowhere", **given)
-        around = Surroundings(cast(Any, None), cast(Any, None), cast(Any, FakeAdmin(*looks)), settings, _nothing)
+        settings = LakeSettings(ClusterAddress("nowhere:1"), "/nowhere", **given)
+        around = IngestServices(cast(Any, None), cast(Any, None), cast(Any, FakeAdmin(*looks)), settings, _nothing)
         return dict(LakeJob(around, Reporter()).run().failed), FakeIngest.started
 
     return _run

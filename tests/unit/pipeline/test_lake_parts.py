@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from odradek_pipeline.kafka import Cluster
+from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake import naming, state
 from odradek_pipeline.lake.ingest import spread
 from odradek_pipeline.lake.naming import LakeError
@@ -232,7 +232,7 @@ def test_data_loss_is_told_by_offsets(first: dict[int, int], last: dict[int, int
     begun = state.new_state("t", "id", "delta", None)
     files = FakeFiles({"/l/@checkpoints/t/records/0/sources/0/0": '{"t":{"0":5}}'})
     admin = SimpleNamespace(topic_ids=lambda names: {"t": "id"}, offsets=lambda topic: (first, last))
-    settings = LakeSettings(Cluster("b:1"), "/l", ("t",))
+    settings = LakeSettings(ClusterAddress("b:1"), "/l", ("t",))
     around: Any = SimpleNamespace(files=files, admin=admin, settings=settings)
     ingest = ParquetIngest(around, "t")
     ingest._state = begun

@@ -6,14 +6,14 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from odradek_pipeline.replay.progress import Manifest, Progress, transactional_id
+from odradek_pipeline.replay.progress import JobManifest, TaskProgress, transactional_id
 
 
 def test_progress_and_manifest_come_back_as_they_were() -> None:
-    progress = Progress(rows=7, size=2**40, crc=2**32 - 1, done=True)
-    manifest = Manifest(3, {"path": "/lake/ä", "version": 4}, {"topic": None, "order_by": ["a", "b"]})
-    assert Progress.decode(progress.encode()) == progress
-    assert Manifest.decode(manifest.encode()) == manifest
+    progress = TaskProgress(rows=7, size=2**40, crc=2**32 - 1, done=True)
+    manifest = JobManifest(3, {"path": "/lake/ä", "version": 4}, {"topic": None, "order_by": ["a", "b"]})
+    assert TaskProgress.decode(progress.encode()) == progress
+    assert JobManifest.decode(manifest.encode()) == manifest
 
 
 def test_no_two_tasks_of_any_jobs_share_a_transactional_id() -> None:
@@ -23,9 +23,9 @@ def test_no_two_tasks_of_any_jobs_share_a_transactional_id() -> None:
 
 
 def test_the_differences_are_named() -> None:
-    begun = Manifest(2, {"path": "/a", "files": 1}, {"topic": "t"})
+    begun = JobManifest(2, {"path": "/a", "files": 1}, {"topic": "t"})
     assert begun.differences(begun) == []
-    assert begun.differences(Manifest(3, {"path": "/a", "version": 0}, {"topic": "t"})) == [
+    assert begun.differences(JobManifest(3, {"path": "/a", "version": 0}, {"topic": "t"})) == [
         "files: 1, now None",
         "tasks: 2, now 3",
         "version: None, now 0",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="requirements-pipeline.txt is not installed")
 
-from odradek_pipeline.replay.progress import InputChangedError, Progress  # noqa: E402
-from odradek_pipeline.replay.writer import Limits, Row, TaskWriter, rows_of  # noqa: E402
+from odradek_pipeline.replay.progress import InputChangedError, TaskProgress  # noqa: E402
+from odradek_pipeline.replay.writer import Row, TaskWriter, TransactionLimits, rows_of  # noqa: E402
 
 
 class FailedError(Exception):
@@ -26,7 +26,7 @@ class Broker:
 
     rows: list[Row] = dataclasses.field(default_factory=list)
     transactions: list[int] = dataclasses.field(default_factory=list)
-    progress: Progress = dataclasses.field(default_factory=Progress)
+    progress: TaskProgress = dataclasses.field(default_factory=TaskProgress)
 
 
 class Attempt:
@@ -47,7 +47,7 @@ class Attempt:
         self._step()
         self._open.append(row)
 
-    def commit(self, progress: Progress) -> None:
+    def commit(self, progress: TaskProgress) -> None:
         assert self._open is not None
         if not self._late:
             self._step()
@@ -95,11 +95,11 @@ def test_each_row_once_and_in_order_whatever_fails(
     broker = Broker()
     for steps, late in failures:
         try:
-            writer = TaskWriter(Attempt(broker, steps, late=late), Limits(rows=limit), broker.progress)
+            writer = TaskWriter(Attempt(broker, steps, late=late), TransactionLimits(rows=limit), broker.progress)
             writer.write(batches(rows, size, start))
         except FailedError:
             assert values_of(broker) == rows[: broker.progress.rows]
-    writer = TaskWriter(Attempt(broker), Limits(rows=limit), broker.progress)
+    writer = TaskWriter(Attempt(broker), TransactionLimits(rows=limit), broker.progress)
     assert writer.write(batches(rows, size, start)) == broker.progress
     assert values_of(broker) == rows
     assert broker.progress.done
@@ -110,21 +110,23 @@ def test_each_row_once_and_in_order_whatever_fails(
 
 def test_a_task_without_rows_says_that_it_is_done() -> None:
     broker = Broker()
-    TaskWriter(Attempt(broker), Limits(), Progress()).write([])
-    assert broker.progress == Progress(done=True)
+    TaskWriter(Attempt(broker), TransactionLimits(), TaskProgress()).write([])
+    assert broker.progress == TaskProgress(done=True)
     assert broker.transactions == [0]
 
 
 def test_a_transaction_is_full_by_its_bytes() -> None:
     broker = Broker()
-    TaskWriter(Attempt(broker), Limits(size=200), Progress()).write(batches([b"x" * 50] * 5))
+    TaskWriter(Attempt(broker), TransactionLimits(size=200), TaskProgress()).write(batches([b"x" * 50] * 5))
     assert broker.transactions == [2, 2, 1]
 
 
 def test_a_transaction_is_full_by_its_age() -> None:
     broker = Broker()
     now = iter(range(100))  # a second passes with every look at the clock: at its begin, and after each row
-    TaskWriter(Attempt(broker), Limits(seconds=3), Progress(), lambda: next(now)).write(batches(numbered(7)))
+    TaskWriter(Attempt(broker), TransactionLimits(seconds=3), TaskProgress(), lambda: next(now)).write(
+        batches(numbered(7))
+    )
     assert broker.transactions == [3, 3, 1]
 
 
@@ -132,7 +134,7 @@ def interrupted(rows: Sequence[bytes], after: int) -> Broker:
     """So many rows are committed, one a transaction; then the attempt failed."""
     broker = Broker()
     with pytest.raises(FailedError):
-        TaskWriter(Attempt(broker, 2 * after), Limits(rows=1), Progress()).write(batches(rows))
+        TaskWriter(Attempt(broker, 2 * after), TransactionLimits(rows=1), TaskProgress()).write(batches(rows))
     assert values_of(broker) == list(rows[:after])
     return broker
 
@@ -141,14 +143,14 @@ def test_other_rows_than_were_written_are_refused() -> None:
     broker = interrupted(numbered(10), 4)
     changed = [b"another", *numbered(10)[1:]]
     with pytest.raises(InputChangedError, match="the first 4 rows are not the ones that were written before"):
-        TaskWriter(Attempt(broker), Limits(rows=1), broker.progress).write(batches(changed))
+        TaskWriter(Attempt(broker), TransactionLimits(rows=1), broker.progress).write(batches(changed))
     assert broker.progress.rows == 4
 
 
 def test_fewer_rows_than_were_written_are_refused() -> None:
     broker = interrupted(numbered(10), 4)
     with pytest.raises(InputChangedError, match="4 rows were written before, and now there are 3"):
-        TaskWriter(Attempt(broker), Limits(rows=1), broker.progress).write(batches(numbered(3)))
+        TaskWriter(Attempt(broker), TransactionLimits(rows=1), broker.progress).write(batches(numbered(3)))
     assert not broker.progress.done
 
 

@@ -15,7 +15,7 @@ from broker.config.definition import ConfigType
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.resource_configs import parse_client_metrics_configs, parse_group_configs, parse_topic_configs
 from broker.config.sources import load
-from controller.configs import Change
+from controller.configs import ConfigChange
 from protocol.errors import KafkaError
 
 ROOT = Path(__file__).parents[4]
@@ -95,7 +95,7 @@ def test_what_a_start_takes_is_what_kafka_takes() -> None:
 
 def of_broker(*, per_broker: bool) -> Callable[[str, str], None]:
     return lambda name, value: alter.check_broker(
-        CONFIG, [Change(name, 0, value)], per_broker=per_broker, incremental=True
+        CONFIG, [ConfigChange(name, 0, value)], per_broker=per_broker, incremental=True
     )
 
 

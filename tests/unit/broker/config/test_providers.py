@@ -10,7 +10,7 @@ import pytest
 from broker.api import broker_changes as alter
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded, load
-from controller.configs import Change
+from controller.configs import ConfigChange
 from protocol.errors import InvalidRequest
 
 CLASSES = "org.apache.kafka.common.config.provider."
@@ -131,9 +131,9 @@ def test_a_variable_set_at_run_time(folder: Path) -> None:
     config = started(f"config.providers.file.param.allowed.paths={folder}").config
     name = "listener.name.a.ssl.keystore.password"
     right, wrong = ("${file:" + f"{folder}/some.properties:{key}}}" for key in ("key", "nope"))
-    alter.check_broker(config, [Change(name, 0, right)], per_broker=True, incremental=True)
+    alter.check_broker(config, [ConfigChange(name, 0, right)], per_broker=True, incremental=True)
     with pytest.raises(InvalidRequest, match="the file has no nope"):
-        alter.check_broker(config, [Change(name, 0, wrong)], per_broker=True, incremental=True)
+        alter.check_broker(config, [ConfigChange(name, 0, wrong)], per_broker=True, incremental=True)
     changed = config.with_dynamic({name: right, "broker.rack": wrong}, {})
     assert changed.given[name] == "pässé=1"
     assert changed.dynamic_broker[name] == right
@@ -154,7 +154,7 @@ def test_who_may_alter_configs_does_not_read_files_of_the_broker(
     config = started(*([f"config.providers.file.param.allowed.paths={folder}"] if limit else [])).config
     text = "${file:" + f"{folder}/some.properties:key}}"
     with pytest.raises(InvalidRequest, match=refusal) as refused:
-        alter.check_broker(config, [Change(name, 0, text)], per_broker=True, incremental=True)
+        alter.check_broker(config, [ConfigChange(name, 0, text)], per_broker=True, incremental=True)
     assert "pässé" not in str(refused.value)
     assert name not in config.with_dynamic({name: text}, {}).given
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.__main__ import main
 from broker.config.broker_config import ConfigurationError
 from broker.config.environment import config_name, is_service_link
 from broker.config.sources import load
+from broker.program import main
 from tests.unit.broker.config.loading import load_text
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from broker.console.ask import MOST, Few
-from broker.console.decoding import LONGEST, LONGEST_HEX, LONGEST_JSON, decoded
+from broker.console.formats import LONGEST, LONGEST_HEX, LONGEST_JSON, decoded
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import LANE, Budget, SpentError, to_the_end
 from protocol.records.build import Record, build_batch

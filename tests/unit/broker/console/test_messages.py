@@ -7,7 +7,7 @@ import json
 from functools import partial
 
 from broker.console.ask import MOST
-from broker.console.decoding import FORMATS, decoded, field_of
+from broker.console.formats import FORMATS, decoded, field_of
 from broker.console.tail import event_of
 from broker.testkit.control.topic_reader import Budget
 from protocol.records.build import Record, build_batch

@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
-from broker.console.proxies import Origin, origin_of
+from broker.console.login import Origin, origin_of
 from broker.testkit.control.endpoint import ControlError
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.console.test_login import ACLS, SASL, log_in

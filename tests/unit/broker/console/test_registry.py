@@ -18,10 +18,17 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from broker.console import avro
 from broker.console.ask import MOST
-from broker.console.decoding import LONGEST_JSON, Shown
-from broker.console.registry import Registry, RegistryError, Schema
+from broker.console.formats import LONGEST_JSON, Shown
+from broker.console.registry import (
+    LONGEST_VALUE,
+    MOST_VALUES,
+    Registry,
+    RegistryError,
+    Schema,
+    avro_value,
+    parsed_avro,
+)
 from broker.testkit.control.topic_reader import Budget
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
@@ -161,7 +168,7 @@ HARMFUL = {
 )
 def test_a_schema_that_could_do_harm_or_is_none_is_refused(text: str) -> None:
     """Accidents: a value of a type within itself took the whole process with it, others never came to an end."""
-    assert avro.parsed(text) is None
+    assert parsed_avro(text) is None
 
 
 @pytest.mark.parametrize(
@@ -175,10 +182,10 @@ def test_a_schema_that_could_do_harm_or_is_none_is_refused(text: str) -> None:
     ids=["nothing in a union", "levels", "null in a union", "namespace"],
 )
 def test_others_are_read(schema: Any, value: Any) -> None:
-    found = avro.parsed(json.dumps(schema))
+    found = parsed_avro(json.dumps(schema))
     assert found is not None
     if value is not None:
-        assert avro.value_of(found, written(schema, value)) == value
+        assert avro_value(found, written(schema, value)) == value
 
 
 ITEMS = {"type": "array", "items": {"type": "enum", "name": "Long", "symbols": ["s" * 10_000]}}
@@ -186,7 +193,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2
 
 
 def shown(schema: Any, content: bytes, most: int = LONGEST_JSON, *, indented: bool = True) -> Shown | None:
-    return Schema(1, avro.parsed(json.dumps(schema))).shown(framed(1, content), most, Budget(MOST), indented=indented)
+    return Schema(1, parsed_avro(json.dumps(schema))).shown(framed(1, content), most, Budget(MOST), indented=indented)
 
 
 def test_a_list_of_long_symbols_is_cut_while_it_is_written() -> None:
@@ -228,21 +235,21 @@ def wrapped(levels: int) -> Any:
 def test_lists_of_values_within_values_are_read_only_as_far_as_their_objects_are_few() -> None:
     """A byte in a list of sixty levels is sixty objects."""
     for levels, most in ((1, 80_000), (50, 5_000)):
-        schema = avro.parsed(json.dumps(wrapped(levels)))
+        schema = parsed_avro(json.dumps(wrapped(levels)))
         assert schema is not None
-        assert schema.longest * (levels + 2) <= avro.MOST_VALUES
+        assert schema.longest * (levels + 2) <= MOST_VALUES
         assert schema.longest >= most
-    plain = avro.parsed(json.dumps(wrapped(50)["items"]))
+    plain = parsed_avro(json.dumps(wrapped(50)["items"]))
     assert plain is not None
-    assert plain.longest == avro.LONGEST_VALUE
+    assert plain.longest == LONGEST_VALUE
 
 
 def test_a_value_that_is_too_long_or_of_another_schema_is_no_value() -> None:
-    schema = avro.parsed('"bytes"')
+    schema = parsed_avro('"bytes"')
     assert schema is not None
-    for content in (b"\0" * (avro.LONGEST_VALUE + 1), b"", b"\xff"):
+    for content in (b"\0" * (LONGEST_VALUE + 1), b"", b"\xff"):
         with pytest.raises(ValueError):
-            avro.value_of(schema, content)
+            avro_value(schema, content)
 
 
 async def test_a_registry_that_does_not_answer_is_said_once_on_the_page() -> None:

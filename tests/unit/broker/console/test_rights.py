@@ -13,11 +13,11 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsResource
 from kio.schema.describe_producers.v0.request import TopicRequest
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
-from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRight, PageRights
 from broker.console.actions import ACTIONS
+from broker.console.app import PAGES
+from broker.console.ask import Rights
 from broker.console.history import History
-from broker.console.pages import PAGES
-from broker.console.rights import Rights
 from broker.network.request import USER, Principal
 from broker.testkit.control.faults import faults_of
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
@@ -202,13 +202,13 @@ def places_of(page: str) -> list[str]:
     return [f"{page}?{parameter}={name}&isolation=uncommitted&offset=0" for name in NAMES[resource_type]]
 
 
-def grants(right: Right, names: Iterable[str] | None = None) -> list[Acl]:
+def grants(right: PageRight, names: Iterable[str] | None = None) -> list[Acl]:
     """What lets a user pass, for all that there is or for these names."""
     (operation, *_), _ = asked_for(right.api, right.resource_type.name)
     return [(AclOperation[operation], right.resource_type, name) for name in (names or NAMES[right.resource_type])]
 
 
-def all_rights() -> list[Right]:
+def all_rights() -> list[PageRight]:
     lines = (*ASKED_BY_PAGES.values(), *ASKED_BY_ACTIONS.values())
     return [right for line in lines for right in (*line.needed, *line.shown)]
 
@@ -220,7 +220,7 @@ def test_every_page_and_action_says_what_it_asks_of_the_authorizer() -> None:
 
 
 def test_a_page_cannot_ask_about_what_its_line_does_not_have() -> None:
-    rights = Rights().of(Asked((Right("fetch", TOPIC, named="topic"),)))
+    rights = Rights().of(PageRights((PageRight("fetch", TOPIC, named="topic"),)))
     assert rights.allow("fetch", TOPIC, "t")
     with pytest.raises(AssertionError, match="no describe_configs on TOPIC"):
         rights.allow("describe_configs", TOPIC, "t")

@@ -192,15 +192,7 @@ async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is
     await rig.start()
     await rig.create("t", 2)
     producer = await begun(rig)
-    added = await producer.client.ask(
-        "add_partitions_to_txn",
-        3,
-        v3_and_below_transactional_id="tx",
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=(AddPartitionsToTxnTopic(name="t", partitions=(0,)),),
-    )
-    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code.name == "none"
+    assert await producer.add_partition() == "none"
     assert await producer.produce(b"first", 0, V1) == ["none"]
     await flushed_by_message(rig, workers, TRANSACTION_STATE_TOPIC_NAME)
     ending = rig.connect()

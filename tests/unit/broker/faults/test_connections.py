@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.faults.connections import Kind
+from broker.faults.connections import ConnectionFaultKind
 from broker.faults.spec import FaultError
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import Breaking
@@ -49,7 +49,7 @@ async def test_disconnect_resets_the_connections_of_one_client(rig: Rig) -> None
 async def test_refused_connections_are_reset_and_those_that_there_are_stay(rig: Rig) -> None:
     breaking = Breaking(rig)
     before = await named(rig, "a")
-    fault = breaking.faults.connections.set(Kind.REFUSE, {})
+    fault = breaking.faults.connections.set(ConnectionFaultKind.REFUSE, {})
     assert await rig.connect().closed()
     assert not await before.closed()
     assert fault.hits == 1
@@ -63,7 +63,7 @@ async def test_on_a_stalled_connection_nothing_passes_until_the_fault_is_removed
     breaking = Breaking(rig)
     connections = breaking.faults.connections
     client = await named(rig, "c") if known_before else rig.connect()
-    fault = connections.set(Kind.STALL, {"client_id": "c"})
+    fault = connections.set(ConnectionFaultKind.STALL, {"client_id": "c"})
     other = await named(rig, "other")
     ask(client, "c")
     ask(other, "other")
@@ -83,7 +83,7 @@ async def test_on_a_stalled_connection_nothing_passes_until_the_fault_is_removed
 async def test_only_one_direction_may_be_stalled(rig: Rig) -> None:
     breaking = Breaking(rig)
     client = await named(rig, "c")
-    breaking.faults.connections.set(Kind.STALL, {"direction": "replies"})
+    breaking.faults.connections.set(ConnectionFaultKind.STALL, {"direction": "replies"})
     client.send("produce", 9, **produce("t", {0: batch(b"v")}))
     await settle()
     assert client.replies() == []
@@ -94,7 +94,7 @@ async def test_replies_to_a_throttled_client_come_by_the_byte(rig: Rig) -> None:
     breaking = Breaking(rig)
     client = await named(rig, "c")
     whole = len(client.transport.sent)
-    breaking.faults.connections.set(Kind.THROTTLE, {"bytes_per_second": 100.0, "direction": "replies"})
+    breaking.faults.connections.set(ConnectionFaultKind.THROTTLE, {"bytes_per_second": 100.0, "direction": "replies"})
     ask(client, "c")
     await rig.clock.run(SECOND_MS)
     assert 80 <= len(client.transport.sent) - whole <= 120
@@ -105,7 +105,7 @@ async def test_replies_to_a_throttled_client_come_by_the_byte(rig: Rig) -> None:
 async def test_requests_of_a_throttled_client_are_read_slowly(rig: Rig) -> None:
     breaking = Breaking(rig)
     client = await named(rig, "c")
-    breaking.faults.connections.set(Kind.THROTTLE, {"bytes_per_second": 1000.0, "direction": "requests"})
+    breaking.faults.connections.set(ConnectionFaultKind.THROTTLE, {"bytes_per_second": 1000.0, "direction": "requests"})
     for _ in range(2):
         client.transport.feed(frame("produce", 9, 1, client_id="c", **produce("t", {0: batch(bytes(5000))})))
     ends = []
@@ -118,7 +118,7 @@ async def test_requests_of_a_throttled_client_are_read_slowly(rig: Rig) -> None:
 async def test_a_throttled_connection_that_closes_sends_what_it_has_first(rig: Rig) -> None:
     breaking = Breaking(rig)
     client = await named(rig, "c")
-    breaking.faults.connections.set(Kind.THROTTLE, {"bytes_per_second": 1000.0})
+    breaking.faults.connections.set(ConnectionFaultKind.THROTTLE, {"bytes_per_second": 1000.0})
     client.send("produce", 9, **produce("missing", {0: batch(b"v")}))
     client.send("produce", 9, **produce("missing", {0: batch(b"v")}, acks=0))  # its error closes the connection
     await settle()
@@ -131,7 +131,10 @@ async def test_a_throttled_connection_that_closes_sends_what_it_has_first(rig: R
 async def test_two_faults_may_hold_one_connection_and_a_lost_one_is_forgotten(rig: Rig) -> None:
     breaking = Breaking(rig)
     client = await named(rig, "c")
-    faults = [breaking.faults.connections.set(kind, {"bytes_per_second": 1e6}) for kind in (Kind.THROTTLE, Kind.STALL)]
+    faults = [
+        breaking.faults.connections.set(kind, {"bytes_per_second": 1e6})
+        for kind in (ConnectionFaultKind.THROTTLE, ConnectionFaultKind.STALL)
+    ]
     ask(client, "c")
     await rig.clock.run(SECOND_MS)
     assert client.replies() == []
@@ -146,7 +149,7 @@ async def test_two_faults_may_hold_one_connection_and_a_lost_one_is_forgotten(ri
 
 async def test_a_listener_that_there_is_not_is_refused(rig: Rig) -> None:
     with pytest.raises(FaultError, match="listener = 'X': expected one of PLAINTEXT"):
-        Breaking(rig).faults.connections.set(Kind.STALL, {"listener": "X"})
+        Breaking(rig).faults.connections.set(ConnectionFaultKind.STALL, {"listener": "X"})
 
 
 async def test_who_listens_learns_of_each_hit(rig: Rig) -> None:

@@ -56,7 +56,7 @@ def test_the_topic_lists_the_replicas_of_this_node(replicas: str, throttled: lis
     assert not quota.is_throttled("other", 0)
 
 
-def test_replicas_out_of_sync_wait_while_the_rate_is_exceeded() -> None:
+def test_leader_replication_throttled_rate_has_replicas_out_of_sync_wait() -> None:
     throttle = Throttle("0:1", own="1000")
     throttle.quota.record("t", 0, 1000)
     assert not throttle.holds_back()

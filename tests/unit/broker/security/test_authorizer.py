@@ -159,7 +159,7 @@ def test_some_resource_is_allowed_if_a_walk_finds_one_that_no_pattern_denies(
 # -- rules that the model shares, by example
 
 
-def test_a_denial_wins_wherever_it_stands() -> None:
+def test_a_deny_acl_wins_wherever_it_stands() -> None:
     made = authorizer(acl("t"), acl("t", prefixed=True, permission=DENY), acl("*"))
     assert not made.allows("User:alice", HOST, READ, TOPIC, "t")
 
@@ -172,13 +172,13 @@ def test_what_implies_describe_does_so_only_where_it_is_allowed() -> None:
     assert not denied.allows("User:alice", HOST, DESCRIBE, TOPIC, "t")
 
 
-def test_a_star_as_a_prefix_is_a_star() -> None:
+def test_a_prefixed_acl_of_a_star_is_a_star() -> None:
     made = authorizer(acl("*", prefixed=True))
     assert made.allows("User:alice", HOST, READ, TOPIC, "*x")
     assert not made.allows("User:alice", HOST, READ, TOPIC, "x")
 
 
-def test_any_acl_on_a_resource_ends_that_it_is_open_to_everyone() -> None:
+def test_allow_everyone_if_no_acl_found_ends_with_any_acl_on_the_resource() -> None:
     made = authorizer(acl("t", principal="User:bob", host="1.1.1.1"), everyone=True)
     assert not made.allows("User:alice", HOST, READ, TOPIC, "t")
     assert made.allows("User:alice", HOST, READ, TOPIC, "u")

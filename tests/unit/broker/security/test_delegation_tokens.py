@@ -96,7 +96,7 @@ async def expire(client: Client, secret: bytes, period_ms: int = -1) -> Any:
     return await ask(client, "expire_delegation_token", 2, hmac=secret, expiry_time_period=ms(period_ms))
 
 
-async def test_a_token_is_its_owners_and_its_secret_an_hmac_of_its_id(rig: Rig) -> None:
+async def test_a_delegation_token_is_its_owners_and_its_secret_an_hmac_of_its_id(rig: Rig) -> None:
     made = await create(client_of(rig, ALICE), BOB)
     assert made.error_code.name == "none"
     assert (made.principal_name, made.token_requester_principal_name) == ("alice", "alice")
@@ -171,7 +171,7 @@ async def test_expired_tokens_are_looked_for_in_turns(rig: Rig, monkeypatch: pyt
     assert asked == [3, 3, 3, 1]
 
 
-async def test_owner_and_renewers_renew_and_nobody_beyond_its_life(rig: Rig) -> None:
+async def test_a_delegation_token_is_renewed_by_owner_and_renewers_and_not_beyond_its_life(rig: Rig) -> None:
     made = await create(client_of(rig, ALICE), BOB)
     issued = since_epoch(made.issue_timestamp)
     await rig.clock.run(30_000)
@@ -221,7 +221,7 @@ async def test_tokens_are_not_for_strangers_nor_for_who_came_by_one(rig: Rig) ->
         assert (await create(client_of(tls, ALICE))).error_code.name == "none"
 
 
-async def test_without_a_key_there_are_no_tokens() -> None:
+async def test_without_delegation_token_secret_key_there_are_no_tokens() -> None:
     config = {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT"}
     async with Rig(config=config) as rig:
         client = client_of(rig, ALICE)
@@ -231,7 +231,7 @@ async def test_without_a_key_there_are_no_tokens() -> None:
         assert (await create(client_of(rig, ALICE))).error_code.name == "none"
 
 
-async def test_a_token_stands_for_a_scram_credential_of_its_owner_until_it_expires(rig: Rig) -> None:
+async def test_a_delegation_token_stands_for_a_scram_credential_of_its_owner_until_it_expires(rig: Rig) -> None:
     made = await create(client_of(rig, ALICE), lifetime_ms=5_000)
     find = rig.node.base.credentials.find
     computed = find(ScramMechanism.SCRAM_SHA_256, made.token_id, True)

@@ -74,7 +74,9 @@ async def test_who_is_known_is_told_for_how_long(rig: Rig) -> None:
     assert rig.node.local.security.attempts == {("SASL", "PLAIN", True): 1}
 
 
-async def test_a_refusal_is_held_back_and_then_ends_the_connection(rig: Rig) -> None:
+async def test_connection_failed_authentication_delay_ms_holds_a_refusal_back_and_then_closes(
+    rig: Rig,
+) -> None:
     client = await shaken(rig)
     with capture_logs() as logs:
         client.send("sasl_authenticate", 2, auth_bytes=b"\0alice\0wrong-geheim")
@@ -126,7 +128,7 @@ async def test_api_versions_of_the_future_in_the_middle_of_a_login_closes_the_co
     assert [log["event"] for log in logs] == ["connection closed"]
 
 
-async def test_the_end_of_a_session_to_the_millisecond(rig: Rig) -> None:
+async def test_connections_max_reauth_ms_ends_a_session_to_the_millisecond(rig: Rig) -> None:
     client = await shaken(rig)
     await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
     rig.clock.advance(REAUTH_MS - 1)
@@ -136,7 +138,7 @@ async def test_the_end_of_a_session_to_the_millisecond(rig: Rig) -> None:
     assert await client.closed()
 
 
-async def test_re_authentication_begins_a_session_anew(rig: Rig) -> None:
+async def test_kip_368_re_authentication_begins_a_session_anew(rig: Rig) -> None:
     client = await shaken(rig)
     for _ in range(3):
         await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
@@ -240,7 +242,7 @@ def test_a_pattern_that_may_go_back_is_noticed(text: str) -> None:
     assert may_go_back(re.compile(text))
 
 
-def test_of_two_proofs_the_last_counts() -> None:
+def test_of_two_scram_proofs_the_last_counts() -> None:
     conversation = ScramConversation("SCRAM-SHA-256", lambda *_: CREDENTIAL, Chance())  # type: ignore[arg-type]
     messages = [b"n,,n=bob,r=abc", b"c=biws,r=abc,p=AAAA,p=" + b"A" * 43 + b"="]
     assert steps_of(conversation, messages) == [Challenge, AuthenticationError]

@@ -40,13 +40,13 @@ class Member:
 
     async def join(self) -> None:
         for topics in (("t",), None, None):
-            await self._beat(topics)
+            await self.beat(topics)
 
     async def leave(self) -> None:
         self._heartbeat_epoch = -1
-        await self._beat(None)
+        await self.beat(None)
 
-    async def _beat(self, topics: tuple[str, ...] | None) -> None:
+    async def beat(self, topics: tuple[str, ...] | None) -> None:
         answer = await self._client.ask(
             "share_group_heartbeat",
             1,

@@ -18,7 +18,7 @@ PARTITIONS = 6
 TOPIC_RESOURCE = 2
 
 
-async def test_letters_are_written_to_every_partition_whoever_leads_it() -> None:
+async def test_dead_letters_are_written_to_every_partition_whoever_leads_it() -> None:
     async with ClusterRig(brokers=2) as cluster:
         assert await cluster.create(1, TOPIC, PARTITIONS) == "none"
         await _allow(cluster)
@@ -38,7 +38,7 @@ async def test_letters_are_written_to_every_partition_whoever_leads_it() -> None
         assert len(leaders) > 1, "a partition that another node leads is among them"
 
 
-async def test_a_letter_is_written_though_its_queue_comes_to_be_led_elsewhere_meanwhile() -> None:
+async def test_a_dead_letter_is_written_though_its_queue_comes_to_be_led_elsewhere_meanwhile() -> None:
     async with Cluster(replicas=3) as cluster:
         await cluster.create_replicated(TOPIC)
         await _allow(cluster)
@@ -54,7 +54,7 @@ async def test_a_letter_is_written_though_its_queue_comes_to_be_led_elsewhere_me
             assert cluster.nodes[other].node.replicas.find(TOPIC, 0).high_watermark == before + 1
 
 
-async def test_a_letter_is_sent_again_until_it_is_committed() -> None:
+async def test_a_dead_letter_is_sent_again_until_it_is_committed() -> None:
     async with Cluster(replicas=3) as cluster:
         await cluster.create_replicated(TOPIC)
         await _allow(cluster)

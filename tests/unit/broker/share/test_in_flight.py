@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.share.in_flight import InFlight
-from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Wish
+from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, RunsChange, Wish
 from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
@@ -25,7 +25,7 @@ def acquire(
     return [(one.first, one.last, one.delivery_count) for one in got]
 
 
-def acknowledge(flight: InFlight, first: int, last: int, *types: AcknowledgeType, rules: Rules = RULES) -> Change:
+def acknowledge(flight: InFlight, first: int, last: int, *types: AcknowledgeType, rules: Rules = RULES) -> RunsChange:
     change = flight.acknowledge("m", [(first, last, types)], rules, 0)
     flight.commit(change)
     return change
@@ -65,7 +65,7 @@ def test_the_record_limit_is_exact_and_the_rest_of_a_batch_comes_as_a_range_of_i
     assert acquire(flight, (0, 3), (4, 5), wish=wish) == [(3, 3, 1), (4, 5, 1)]
 
 
-def test_max_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> None:
+def test_partition_max_record_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> None:
     rules = Rules(5, 100, 1)
     flight = InFlight(0)
     assert acquire(flight, *[(at, at + 29) for at in range(0, 300, 30)], rules=rules) == [(0, 119, 1)]
@@ -75,7 +75,7 @@ def test_max_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> 
     assert flight.can_acquire(rules), "the front does"
 
 
-def test_near_the_limit_of_deliveries_fewer_records_come_at_once() -> None:
+def test_near_the_delivery_count_limit_fewer_records_come_at_once() -> None:
     flight = InFlight(0)
     seen = []
     for _ in range(9):
@@ -133,7 +133,7 @@ def test_a_change_that_is_not_persisted_is_undone() -> None:
     assert acknowledge(flight, 0, 9, ACCEPT).batches() == [StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)]
 
 
-def test_a_rejected_record_waits_for_its_letter() -> None:
+def test_a_rejected_record_waits_for_its_dead_letter() -> None:
     rules = Rules(5, 2000, 1, dead_letters=True)
     flight = InFlight(0)
     acquire(flight, (0, 1))
@@ -175,7 +175,7 @@ class InFlightAgainstModel(RuleBasedStateMachine):
         self.start = 0
         self.now = 0.0
 
-    def settle(self, change: Change, persisted: bool) -> None:
+    def settle(self, change: RunsChange, persisted: bool) -> None:
         if not persisted:
             self.flight.roll_back(change)
             return

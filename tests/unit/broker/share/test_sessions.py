@@ -11,7 +11,7 @@ from broker.share.sessions import ShareSessions
 from protocol.errors import ShareSessionLimitReached
 
 
-def test_no_more_sessions_than_may_be_and_who_has_one_may_begin_again() -> None:
+def test_group_share_max_share_sessions_bounds_sessions_and_who_has_one_may_begin_again() -> None:
     sessions = ShareSessions(2, lambda: None)
     for member in ("a", "b", "a"):
         sessions.open(("g", member), object())

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio
 TIMEOUT_MS = 1500
 
 
-async def test_what_is_not_committed_in_time_is_answered_coordinator_not_available(
+async def test_share_coordinator_write_timeout_ms_ends_with_coordinator_not_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     listen = PartitionCoordinatorLog.listen

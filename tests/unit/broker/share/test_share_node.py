@@ -150,7 +150,9 @@ async def test_the_end_of_the_connection_and_of_the_session_release(shared: Shar
     assert acquired(await third.fetch()) == [(0, 0, 3)]
 
 
-async def test_a_lock_ends_after_its_duration_unless_it_is_renewed(shared: Shared) -> None:
+async def test_an_acquisition_lock_ends_after_its_duration_unless_it_is_renewed(
+    shared: Shared,
+) -> None:
     await shared.produce(b"a")
     first, second = await shared.member("m"), await shared.member("n")
     await first.fetch()
@@ -163,7 +165,7 @@ async def test_a_lock_ends_after_its_duration_unless_it_is_renewed(shared: Share
     assert await first.acknowledge(0, 0, ACCEPT) is ErrorCode.invalid_record_state
 
 
-async def test_epochs_of_a_session(shared: Shared) -> None:
+async def test_epochs_of_a_share_session(shared: Shared) -> None:
     member = await shared.member()
     assert (await member.fetch(epoch=5)).error_code is ErrorCode.share_session_not_found
     await member.fetch(epoch=0)
@@ -216,7 +218,7 @@ async def test_a_dead_letter_queue_is_created_where_the_broker_is_told_to() -> N
         assert (letter.value, dict(letter.headers)[b"__dlq.errors.offset"]) == (None, b"1")
 
 
-async def test_records_are_given_up_without_a_letter_where_the_queue_is_missing(shared: Shared) -> None:
+async def test_records_are_given_up_without_a_dead_letter_where_the_queue_is_missing(shared: Shared) -> None:
     await shared.configure(**{"errors.deadletterqueue.topic.name": "dlq.t"})
     await shared.produce(b"a")
     member = await shared.member()

@@ -146,7 +146,7 @@ async def test_a_failed_write_leaves_the_records_acquired() -> None:
     assert rig.partition.start_offset == 20
 
 
-async def test_a_lock_that_ends_makes_records_available_for_another_member() -> None:
+async def test_an_acquisition_lock_that_ends_makes_records_available_for_another_member() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.clock.advance(LOCK_MS - 1)
@@ -158,7 +158,7 @@ async def test_a_lock_that_ends_makes_records_available_for_another_member() -> 
         rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
 
 
-async def test_a_lock_that_ended_while_the_coordinator_was_away_ends_later() -> None:
+async def test_an_acquisition_lock_that_ended_while_the_coordinator_was_away_ends_later() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.coordinator.error = CoordinatorLoadInProgress()
@@ -171,7 +171,7 @@ async def test_a_lock_that_ended_while_the_coordinator_was_away_ends_later() -> 
     assert rig.acquire(10, 19, "n") == [(10, 19, 2)]
 
 
-async def test_renewing_holds_the_lock() -> None:
+async def test_renewing_holds_the_acquisition_lock() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.clock.advance(LOCK_MS / 2)
@@ -181,7 +181,7 @@ async def test_renewing_holds_the_lock() -> None:
     assert rig.states() == [(10, 14, RecordState.ACQUIRED), (15, 19, RecordState.AVAILABLE)]
 
 
-async def test_the_end_of_a_session_releases_what_it_holds_and_the_delivery_counts() -> None:
+async def test_the_end_of_a_share_session_releases_what_it_holds_and_the_delivery_counts() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     await rig.partition.release({"m"})[1]
@@ -199,7 +199,7 @@ async def test_a_newer_owner_ends_it() -> None:
     assert not rig.partition.can_acquire
 
 
-async def test_letters_are_written_before_the_start_offset_moves() -> None:
+async def test_dead_letters_are_written_before_the_start_offset_moves() -> None:
     rig = Rig()
     rig.rules = replace(rig.rules, dead_letters=True)
     rig.acquire(10, 11)
@@ -209,7 +209,7 @@ async def test_letters_are_written_before_the_start_offset_moves() -> None:
     assert rig.partition.start_offset == 12
 
 
-async def test_letters_whose_writing_was_not_noted_are_noted_later_and_sent_again_after_a_restart() -> None:
+async def test_dead_letters_whose_writing_was_not_noted_are_noted_later_and_sent_again_after_a_restart() -> None:
     rig = Rig()
     rig.rules = replace(rig.rules, dead_letters=True)
     rig.acquire(10, 11)
@@ -255,7 +255,7 @@ async def test_nothing_is_acquired_once_the_partition_is_led_elsewhere() -> None
         rig.acquire(10, 19)
 
 
-async def test_a_limit_lowered_meanwhile_holds_at_once() -> None:
+async def test_a_delivery_count_limit_lowered_meanwhile_holds_at_once() -> None:
     rig = Rig()
     for _ in range(3):
         rig.acquire(10, 10)
@@ -290,7 +290,7 @@ async def test_a_member_is_told_of_errors_of_the_coordinator_as_in_kafka(
     assert type(raised.value) is answer
 
 
-async def test_a_letter_is_sent_for_what_is_left_when_the_log_start_moves_into_it() -> None:
+async def test_a_dead_letter_is_sent_for_what_is_left_when_the_log_start_moves_into_it() -> None:
     rig = Rig()
     rig.rules = replace(rig.rules, dead_letters=True)
     rig.acquire(10, 19)

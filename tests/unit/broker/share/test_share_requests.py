@@ -159,7 +159,7 @@ async def test_what_is_not_there_is_no_error_of_the_description(shared: Shared) 
         assert answer.groups[0].error_code is code
 
 
-async def test_who_acknowledges_to_a_former_leader_is_told_the_leader(shared: Shared) -> None:
+async def test_kip_951_who_acknowledges_to_a_former_leader_is_told_the_leader(shared: Shared) -> None:
     """A newer state of the share partition means that another node leads it, as far as this one knows."""
     member = await shared.member()
     await shared.produce(b"a")

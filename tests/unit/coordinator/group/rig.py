@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from asyncio import Future
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
@@ -13,10 +14,9 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import SESSION
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.groups import JOIN, SYNC
+from coordinator.group.classic.members import (
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,
@@ -26,12 +26,11 @@ from coordinator.group.classic.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.rebalance import JOIN, SYNC
-from coordinator.group.classic.states import GroupState
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.kinds import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.modern.groups import ModernGroupServices, StateTopics
+from coordinator.group.timeouts import SESSION
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
@@ -45,17 +44,6 @@ from timing.wheel import TimingWheel
 GROUP = "readers"
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
-
-
-class _TracedGroups(ClassicGroups):
-    """Notes the states that the group under test goes through."""
-
-    trace: list[GroupState]
-
-    def entering(self, group: ClassicGroup, state: GroupState) -> None:
-        super().entering(group, state)
-        if group.group_id == GROUP:
-            self.trace.append(state)
 
 
 class ShareStates:
@@ -115,13 +103,6 @@ class Rig:
 
     def _new_state(self, context: CoordinatorContext[Any]) -> GroupCoordinatorShard:
         self._context = context
-        groups = _TracedGroups(
-            context,
-            self.config,
-            lambda prefix: f"{prefix}-{next(self._numbers)}",
-            self.counts,
-        )
-        groups.trace = self.states
         services = ModernGroupServices(
             self.topics,
             self.share_state,
@@ -130,8 +111,20 @@ class Rig:
             self.share_config,
             self.streams_config,
         )
-        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, services), self.config, self.counts)
+        groups = GroupDirectory(
+            context, self.config, self.counts, lambda prefix: f"{prefix}-{next(self._numbers)}", services
+        )
+        groups.classic.entering = partial(self._trace, groups.classic.entering)
+        self.shard = GroupCoordinatorShard(context, groups, self.config, self.counts)
         return self.shard
+
+    def _trace(
+        self, entering: Callable[[ClassicGroup, GroupState], None], group: ClassicGroup, state: GroupState
+    ) -> None:
+        """Note the states that the group under test goes through."""
+        entering(group, state)
+        if group.group_id == GROUP:
+            self.states.append(state)
 
     async def restart(self) -> None:
         """The coordinator goes away and comes back with what is in the log."""
@@ -141,21 +134,23 @@ class Rig:
 
     @property
     def session_timers(self) -> int:
-        """The timers of members' sessions that run."""
-        return self._timers(SESSION)
+        """The timers that run of sessions in classic groups."""
+        return sum(map(self.is_classic_session, self._timer_keys()))
 
     @property
     def phase_timers(self) -> int:
         """The timers of rebalances that run."""
-        return self._timers(JOIN, SYNC)
+        return sum(key[0] in (JOIN, SYNC) for key in self._timer_keys())
 
-    def _timers(self, *kinds: str) -> int:
-        keys: Iterable[Any] = () if self._context is None else self._context.timers
-        return sum(key[0] in kinds for key in keys)
+    def _timer_keys(self) -> Iterable[Any]:
+        return () if self._context is None else self._context.timers
+
+    def is_classic_session(self, key: tuple[str, ...]) -> bool:
+        return key[0] == SESSION and key[1] not in self.shard.groups.modern.by_id
 
     @property
     def group(self) -> ClassicGroup:
-        group = self.shard.groups.classic.find(GROUP)
+        group = self.shard.groups.classic.by_id.get(GROUP)
         assert group is not None
         return group
 

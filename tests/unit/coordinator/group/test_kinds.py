@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, consumer_group_heartbeat
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.share.heartbeat import ShareHeartbeat, share_group_heartbeat
-from coordinator.group.streams.group import NO_TASKS
+from coordinator.group.streams.group import NO_TASKS, StreamsHeartbeat
 from coordinator.group.streams.heartbeat import streams_group_heartbeat
-from coordinator.group.streams.messages import StreamsHeartbeat
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound
 from tests.unit.coordinator.asking import ask

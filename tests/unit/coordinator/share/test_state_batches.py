@@ -29,7 +29,7 @@ def by_offset(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
 
 
 @given(st.lists(st.lists(BATCHES, max_size=5), max_size=5), st.integers(0, 20))
-def test_the_most_deliveries_count_and_then_the_highest_state(writes: list[list[StateBatch]], start: int) -> None:
+def test_the_highest_delivery_count_wins_and_then_the_highest_state(writes: list[list[StateBatch]], start: int) -> None:
     merged: tuple[StateBatch, ...] = ()
     for news in writes:
         merged = merge(merged, news, start)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import KafkaError
 
-from odradek.cli.connection import Cluster, Reasons
+from odradek.cli.connection import Reasons, TargetCluster
 
 V4, V6 = SimpleNamespace(host="127.0.0.1", port=9092), SimpleNamespace(host="2001:db8::5", port=9093)
 
@@ -23,8 +23,8 @@ def test_an_ipv6_address_has_brackets_and_a_cluster_without_a_controller_is_aske
     controller: SimpleNamespace | None, nodes: list[SimpleNamespace], address: str
 ) -> None:
     reached = None, SimpleNamespace(controller=controller, nodes=nodes)
-    with patch.object(Cluster, "_reached", reached):
-        config = Cluster({"bootstrap.servers": "localhost:9092"}, 5).python_config()
+    with patch.object(TargetCluster, "_reached", reached):
+        config = TargetCluster({"bootstrap.servers": "localhost:9092"}, 5).python_config()
     assert config["bootstrap_servers"] == [address]
 
 

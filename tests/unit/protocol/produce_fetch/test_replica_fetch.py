@@ -10,10 +10,11 @@ import pytest
 
 from protocol.api.messages import response_class
 from protocol.api.table import API_BY_NAME
-from protocol.primitives import DecodeError, UnreadBytes
+from protocol.primitives import UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest, decode_request
 from protocol.produce_fetch.fetch_response import NO_EPOCH
 from protocol.produce_fetch.replica_fetch import HIGHEST, LOWEST, decode_response, encode_request
+from tests.unit.protocol.mutation import check_mutations
 
 API = API_BY_NAME["fetch"]
 VERSIONS = range(LOWEST, HIGHEST + 1)
@@ -77,17 +78,5 @@ def test_what_kio_writes_is_read(version: int, generator: Any, kio_bytes: Any) -
 
 def test_no_bytes_make_it_fail_otherwise(generator: Any, kio_bytes: Any) -> None:
     make, rng = generator(HIGHEST), random.Random(2)
-    refused = 0
-    for _ in range(400):
-        body = bytearray(kio_bytes(make.entity(response_class(API.key, HIGHEST))))
-        if rng.random() < 0.5:
-            del body[rng.randrange(len(body) + 1) :]
-        for _ in range(rng.randrange(4)):
-            at = rng.randrange(len(body) + 1)
-            body[at : at + rng.randrange(3)] = rng.choice([rng.randbytes(2), b"\xff" * 5, b"\x80\0\0\0", b"\x7f\xff"])
-        try:
-            decode_response(bytes(body), 0)
-        except DecodeError as error:
-            refused += 1
-            assert str(error)
-    assert 0 < refused < 400
+    cls = response_class(API.key, HIGHEST)
+    check_mutations(lambda: kio_bytes(make.entity(cls)), lambda body: decode_response(body, 0), rng, 400)

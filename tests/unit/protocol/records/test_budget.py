@@ -10,14 +10,14 @@ import pytest
 
 from protocol.records import walk
 from protocol.records.compression import Compression, DecompressionLimitError, compress, decompress
-from protocol.records.walk import FREE_BYTES, SHARE_BYTES, Budget, decompressed
+from protocol.records.walk import FREE_BYTES, SHARE_BYTES, ByteBudget, decompressed
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> Budget:
-    made = Budget(2 * SHARE_BYTES)
+def own(monkeypatch: pytest.MonkeyPatch) -> ByteBudget:
+    made = ByteBudget(2 * SHARE_BYTES)
     monkeypatch.setattr(walk, "BUDGET", made)
     return made
 
@@ -27,20 +27,20 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Budget:
     ("size", "taken"), [(FREE_BYTES, 0), (FREE_BYTES + 1, SHARE_BYTES), (SHARE_BYTES + 1, 2 * SHARE_BYTES)]
 )
 def test_a_section_takes_its_part_of_the_budget_for_as_long_as_it_is_used(
-    own: Budget, codec: Compression, size: int, taken: int
+    own: ByteBudget, codec: Compression, size: int, taken: int
 ) -> None:
     with decompressed(codec, compress(codec, bytes(size))) as section:
         assert (len(section), own.total - own.free) == (size, taken)
     assert own.free == own.total
 
 
-def test_a_section_larger_than_the_budget_passes_alone(own: Budget) -> None:
+def test_a_section_larger_than_the_budget_passes_alone(own: ByteBudget) -> None:
     size = own.total + 1
     with decompressed(Compression.ZSTD, compress(Compression.ZSTD, bytes(size))) as section:
         assert (len(section), own.free) == (size, 0)
 
 
-def test_the_budget_is_given_back_when_the_limit_is_exceeded_or_the_user_fails(own: Budget) -> None:
+def test_the_budget_is_given_back_when_the_limit_is_exceeded_or_the_user_fails(own: ByteBudget) -> None:
     packed = compress(Compression.ZSTD, bytes(SHARE_BYTES))
     with pytest.raises(DecompressionLimitError), decompressed(Compression.ZSTD, packed, SHARE_BYTES - 1):
         pass
@@ -50,7 +50,7 @@ def test_the_budget_is_given_back_when_the_limit_is_exceeded_or_the_user_fails(o
 
 
 def test_nobody_overtakes_a_thread_that_waits_for_bytes() -> None:
-    small = Budget(10)
+    small = ByteBudget(10)
     order: list[str] = []
     at_door = threading.Event()
 

@@ -9,9 +9,9 @@ import pytest
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch, iter_records
 from protocol.records.compression import Compression
-from protocol.records.cut import NOTHING, RECORD_WORK, LeftOut, Most, cut_records
+from protocol.records.cut import NOTHING, RECORD_WORK, CutLimits, LeftOut, cut_records
 
-ALL = Most(1 << 30, 1 << 30, 1 << 30)
+ALL = CutLimits(1 << 30, 1 << 30, 1 << 30)
 RECORDS = [
     Record(0, 1_000, b"k", b"v" * 3_000_000, ((b"h", b"1"), (b"i", None))),
     Record(1, 2_000, None, b"", ()),
@@ -21,7 +21,7 @@ RECORDS = [
 
 
 def cut(
-    records: list[Record], most: Most = ALL, first: int = 0, codec: Compression = Compression.ZSTD
+    records: list[Record], most: CutLimits = ALL, first: int = 0, codec: Compression = Compression.ZSTD
 ) -> tuple[list[tuple[Record, LeftOut]], int]:
     """What is read of a batch, and the work that was told."""
     data = bytes(build_batch(records, compression=codec))
@@ -39,7 +39,7 @@ def test_with_room_for_all_the_records_are_those_that_are_read_otherwise(codec: 
 
 @pytest.mark.parametrize("codec", Compression)
 def test_of_each_record_only_so_much_is_kept(codec: Compression) -> None:
-    found, _ = cut(RECORDS, Most(content=10, headers=2, header_content=50), codec=codec)
+    found, _ = cut(RECORDS, CutLimits(content=10, headers=2, header_content=50), codec=codec)
     assert [left_out for _, left_out in found] == [
         LeftOut(value=2_999_990),
         NOTHING,
@@ -53,7 +53,7 @@ def test_of_each_record_only_so_much_is_kept(codec: Compression) -> None:
 
 def test_headers_that_are_not_kept_cost_nothing() -> None:
     many = [Record(at, 0, None, None, ((b"", None),) * 20_000) for at in range(5)]
-    found, work = cut(many, Most(10, 20, 1_000))
+    found, work = cut(many, CutLimits(10, 20, 1_000))
     assert [(len(record.headers), left_out.headers) for record, left_out in found] == [(20, 19_980)] * 5
     assert work < 5 * 21 * RECORD_WORK + 300_000
 
@@ -68,7 +68,7 @@ def test_a_value_takes_no_more_memory_than_what_is_kept_of_it(codec: Compression
     data = bytes(build_batch([Record(0, 0, None, bytes(40 << 20))], compression=codec))
     tracemalloc.start()
     try:
-        ((record, left_out),) = cut_records(data, read_header(data, 0), 0, 0, Most(500, 1, 1), lambda _work: None)
+        ((record, left_out),) = cut_records(data, read_header(data, 0), 0, 0, CutLimits(500, 1, 1), lambda _work: None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

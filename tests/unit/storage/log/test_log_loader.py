@@ -16,7 +16,7 @@ from tests.unit.storage.support import Rig, append, batch, contents, read
 
 CASES: dict[str, tuple[str, str]] = {
     "testLogRecoveryIsCalledUponBrokerCrash": (
-        "folders.test_log_manager",
+        "folders.test_log_loading",
         "test_a_torn_last_batch_is_cut_off",
     ),
     "testProducerSnapshotsRecoveryAfterUncleanShutdownCurrentMessageFormat": (
@@ -52,15 +52,15 @@ CASES: dict[str, tuple[str, str]] = {
         "TestLog",
     ),
     "testIndexRebuild": (
-        "folders.test_log_manager",
+        "folders.test_log_loading",
         "test_a_damaged_index_is_rebuilt",
     ),
     "testCorruptIndexRebuild": (
-        "folders.test_log_manager",
+        "folders.test_log_loading",
         "test_a_damaged_index_is_rebuilt",
     ),
     "testBogusIndexSegmentsAreRemoved": (
-        "folders.test_log_manager",
+        "folders.test_log_loading",
         "test_leftovers_of_deletion_and_compaction_are_removed_or_finished",
     ),
     "testReopenThenTruncate": (
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[str, str]] = {
         "TestLog",
     ),
     "testOpenDeletesObsoleteFiles": (
-        "folders.test_log_manager",
+        "folders.test_log_loading",
         "test_leftovers_of_deletion_and_compaction_are_removed_or_finished",
     ),
     "testCorruptLog": (
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_without_snapshots_producers_are_found_in_the_log",
     ),
     "testLogEndLessThanStartAfterReopen": (
-        "folders.test_log_manager",
+        "folders.test_log_checkpoints",
         "test_a_log_start_checkpointed_survives_and_one_past_the_end_starts_anew",
     ),
     "testCorruptedLogRecoveryDoesNotDeleteProducerStateSnapshotsPostRecovery": (
@@ -130,11 +130,6 @@ BASE = "/data/t-0/00000000000000000000"
 def test_every_case_has_its_test() -> None:
     for module, name in CASES.values():
         assert hasattr(import_module(f"tests.unit.storage.{module}"), name)
-
-
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
 
 
 def opened(fs: MemoryFileSystem, start: Callable[[], object]) -> list[str]:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import Rig, append, batch
 from tests.unit.storage.truncating import truncate_fully_and_start_at, truncate_to
-
-
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
 
 
 def test_truncation_forgets_epochs_and_producers_too(fs: MemoryFileSystem) -> None:

@@ -11,7 +11,7 @@ from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin, LogConfig
-from storage.log.record_checks import MOST_RECORD_ERRORS, Checked, check_records
+from storage.log.record_checks import MOST_RECORD_ERRORS, CheckedRecords, check_records
 from storage.log.validator import validate
 
 
@@ -25,7 +25,7 @@ def test_many_records_of_a_rare_shape_take_no_memory() -> None:
     checked = check_records(read_header(batch), section, LogConfig(), 2**40, "t-0", partial=True, compressed=True)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert checked == Checked(2**40, sequential=True)
+    assert checked == CheckedRecords(2**40, sequential=True)
     assert most < len(section)
 
 

@@ -16,11 +16,6 @@ from tests.unit.storage.log.validator_cases import with_section
 from tests.unit.storage.support import NOW, Rig, append, batch, now
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_list_offsets_by_time(fs: MemoryFileSystem) -> None:
     log = Rig(fs, LogConfig(index_interval_bytes=1)).log()
     append(log, batch(b"a", b"b", timestamp=NOW), epoch=1)

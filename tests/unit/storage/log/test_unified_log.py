@@ -17,11 +17,6 @@ from tests.unit.storage.support import NOW, Rig, append, batch, contents, header
 from tests.unit.storage.truncating import truncate_to
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_an_append_gives_offsets_and_the_leader_epoch(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
     first = append(log, batch(b"a", b"b"), epoch=3)

@@ -190,7 +190,7 @@ def test_transaction_coordinator_fenced_for_an_older_coordinator_epoch() -> None
     assert log.producers.first_unstable_offset == 0
 
 
-def test_a_marker_of_a_new_epoch_restarts_the_sequence() -> None:
+def test_invalid_producer_epoch_for_the_old_one_after_a_marker_of_a_new_epoch() -> None:
     log = Log()
     log.data(1, sequence=0, count=3, transactional=True)
     log.end_txn(1, epoch=1)

@@ -12,11 +12,6 @@ from tests.unit.storage.log.loading import SMALL, filled
 from tests.unit.storage.support import NOW, Rig, append, batch
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_snapshots_are_taken_anew_for_what_is_recovered(fs: MemoryFileSystem) -> None:
     rig = Rig(fs, SMALL)
     filled(rig)

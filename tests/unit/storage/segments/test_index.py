@@ -11,11 +11,6 @@ from tests.doubles.files import MemoryFileSystem
 BASE = 1 << 33
 
 
-@pytest.fixture
-def fs() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def offset_index(fs: MemoryFileSystem, *entries: tuple[int, int]) -> OffsetIndex:
     index = OffsetIndex(fs, "/i", BASE, 80)
     index.reset()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from storage.state.capture import files_below, write_new
-from storage.state.exchange import WORK, Exchange
-from storage.state.manifest import FileEntry, Manifest
+from storage.state.exchange import WORK, FolderExchange
+from storage.state.manifest import FileEntry, StateManifest
 from tests.doubles.files import MemoryFileSystem
 
 ROOTS = ["/a", "/b"]
@@ -35,12 +35,12 @@ def put(fs: MemoryFileSystem, path: str, content: bytes) -> None:
     write_new(fs, path, content)
 
 
-def manifest() -> Manifest:
+def manifest() -> StateManifest:
     folders: list[dict[str, FileEntry]] = [{}, {}]
     for path, content in NEW.items():
         crc = None if content == b"3" else 0
         folders[ROOTS.index(path[:2])][path[3:]] = FileEntry(len(content), crc)
-    return Manifest(1, "c", 0, folders)
+    return StateManifest(1, "c", 0, folders)
 
 
 def contents(fs: MemoryFileSystem) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ def contents(fs: MemoryFileSystem) -> dict[str, bytes]:
 
 
 def restore(fs: MemoryFileSystem) -> None:
-    exchange = Exchange(fs, ROOTS)
+    exchange = FolderExchange(fs, ROOTS)
     exchange.prepare(SNAPSHOT, manifest())
     exchange.swap()
     exchange.confirm()
@@ -79,7 +79,7 @@ def test_a_restore_replaces_everything_but_the_lock() -> None:
 
 def test_undo_puts_back_what_was_there() -> None:
     fs = file_system()
-    exchange = Exchange(fs, ROOTS)
+    exchange = FolderExchange(fs, ROOTS)
     exchange.prepare(SNAPSHOT, manifest())
     exchange.swap()
     put(fs, "/a/new-0/0.log", b"made by a start that failed")
@@ -99,7 +99,7 @@ def test_a_kill_before_any_operation_leaves_the_old_contents_or_the_new() -> Non
             fs.hook = None
         else:
             break
-        Exchange(fs, ROOTS).undo_unfinished()
+        FolderExchange(fs, ROOTS).undo_unfinished()
         assert contents(fs) in (OLD, NEW), number
         assert not any(fs.exists(f"{root}/{WORK}") for root in ROOTS)
         seen.append(contents(fs) == NEW)
@@ -111,7 +111,7 @@ def test_a_kill_before_any_operation_leaves_the_old_contents_or_the_new() -> Non
 def test_a_kill_while_it_is_undone_loses_nothing_either() -> None:
     for number in range(1_000):
         fs = file_system()
-        exchange = Exchange(fs, ROOTS)
+        exchange = FolderExchange(fs, ROOTS)
         exchange.prepare(SNAPSHOT, manifest())
         exchange.swap()
         kill_before(fs, number)
@@ -119,7 +119,7 @@ def test_a_kill_while_it_is_undone_loses_nothing_either() -> None:
             exchange.undo()
         except KilledError:
             fs.hook = None
-            Exchange(fs, ROOTS).undo_unfinished()
+            FolderExchange(fs, ROOTS).undo_unfinished()
             assert contents(fs) == OLD, number
         else:
             break
@@ -130,6 +130,6 @@ def test_what_cannot_be_laid_out_leaves_nothing_behind() -> None:
     fs = file_system()
     fs.unlink(f"{SNAPSHOT}/1/x")
     with pytest.raises(FileNotFoundError):
-        Exchange(fs, ROOTS).prepare(SNAPSHOT, manifest())
+        FolderExchange(fs, ROOTS).prepare(SNAPSHOT, manifest())
     assert contents(fs) == OLD
     assert not any(fs.exists(f"{root}/{WORK}") for root in ROOTS)

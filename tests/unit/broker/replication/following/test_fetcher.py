@@ -164,7 +164,7 @@ async def test_records_and_offsets_of_the_leader_are_taken_over() -> None:
     await following.fetcher.stop()
 
 
-async def test_a_session_is_told_what_has_changed_alone() -> None:
+async def test_kip_227_a_fetch_session_is_told_what_has_changed_alone() -> None:
     following = Following()
     await following.answer(records=b"", high_watermark=0, log_start_offset=0)
     request = await following.request()
@@ -183,7 +183,7 @@ async def test_a_session_is_told_what_has_changed_alone() -> None:
     await following.fetcher.stop()
 
 
-async def test_a_diverging_epoch_truncates_step_by_step() -> None:
+async def test_a_diverging_leader_epoch_truncates_step_by_step() -> None:
     def prepare(log: UnifiedLog) -> None:
         three_of_epoch_0(log)
         for epoch in (2, 2, 4):
@@ -201,7 +201,7 @@ async def test_a_diverging_epoch_truncates_step_by_step() -> None:
     await following.fetcher.stop()
 
 
-async def test_an_epoch_without_records_is_dropped_when_the_leader_does_not_know_it() -> None:
+async def test_a_leader_epoch_without_records_is_dropped_when_the_leader_does_not_know_it() -> None:
     following = Following(three_of_epoch_0)
     following.partition.lead(state(6))
     following.partition.follow(state(7, leader=LEADER, replicas=(1, 2)))
@@ -337,7 +337,7 @@ async def test_a_log_without_leader_epochs_keeps_what_is_committed() -> None:
     await following.fetcher.stop()
 
 
-async def test_a_throttled_partition_out_of_sync_waits_until_the_rate_allows_it() -> None:
+async def test_follower_replication_throttled_rate_has_a_partition_out_of_sync_wait() -> None:
     following = Following()
     topic = Map({"follower.replication.throttled.replicas": "0:1"})
     broker = Map({"follower.replication.throttled.rate": "100"})

@@ -133,7 +133,7 @@ async def test_a_follower_joins_with_all_of_the_epochs_beginning_though_the_high
     assert led.isr == [1, 2, 3]
 
 
-async def test_a_lagging_follower_leaves_the_isr_and_the_high_watermark_goes_on() -> None:
+async def test_replica_lag_time_max_ms_takes_a_lagging_follower_out_of_the_isr_and_the_high_watermark_goes_on() -> None:
     led = Led()
     led.append(2)
     led.fetched(2, 2)
@@ -162,7 +162,7 @@ async def test_under_constant_load_a_follower_that_keeps_up_stays() -> None:
     assert led.controller.asked == []
 
 
-async def test_fewer_in_sync_than_required_refuse_acks_all_and_commit_nothing() -> None:
+async def test_fewer_than_min_insync_replicas_refuse_acks_all_and_commit_nothing() -> None:
     led = Led(isr=(1,), min_insync_replicas=2)
     with pytest.raises(NotEnoughReplicas):
         led.append()
@@ -174,13 +174,13 @@ async def test_fewer_in_sync_than_required_refuse_acks_all_and_commit_nothing() 
     led.append()
 
 
-async def test_no_more_replicas_are_required_than_there_are() -> None:
+async def test_min_insync_replicas_counts_no_more_replicas_than_there_are() -> None:
     led = Led(min_insync_replicas=7)
     assert led.leader.min_in_sync == 3
     led.append()
 
 
-async def test_a_follower_that_is_fenced_or_an_earlier_run_does_not_join() -> None:
+async def test_a_follower_that_is_fenced_or_of_an_earlier_broker_epoch_does_not_join_the_isr() -> None:
     led = Led(isr=(1, 2))
     led.brokers(fenced3=True)
     led.fetched(3, 0)
@@ -208,7 +208,7 @@ AT_ONCE = (ErrorCode.not_controller, ErrorCode.request_timed_out, ErrorCode.unkn
 
 
 @pytest.mark.parametrize("error", OLD_METADATA)
-async def test_a_leader_whose_change_was_refused_asks_again_until_an_image_or_the_controller_decides(
+async def test_alter_partition_that_was_refused_is_asked_for_again_until_an_image_or_the_controller_decides(
     error: ErrorCode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     led = Led(isr=(1, 2))
@@ -368,7 +368,7 @@ async def test_an_answer_after_a_newer_image_or_after_the_leadership_counts_for_
     assert led.shared.expands == 0
 
 
-async def test_a_new_leader_does_not_tell_the_end_before_it_knows_what_is_committed() -> None:
+async def test_kip_207_a_new_leader_tells_no_end_before_its_high_watermark_reaches_its_leader_epoch() -> None:
     led = Led()
     led.append(2)
     led.partition.lead(state(1, replicas=(1, 2, 3)))

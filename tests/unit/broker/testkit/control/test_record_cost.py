@@ -111,7 +111,7 @@ def test_what_changes_something_does_not_end_with_its_client() -> None:
 
 
 async def test_topics_that_are_compared_whole_have_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.testkit.control.record_reads.MOST_BYTES", 5 * MEGABYTE)
+    monkeypatch.setattr("broker.testkit.control.report.MOST_BYTES", 5 * MEGABYTE)
     async with Rig() as rig:
         for topic in ("source", "sink"):
             await rig.create(topic)

@@ -8,7 +8,7 @@ import pytest
 
 from broker.http.bodies import MOST_NESTED
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.record_json import Difference, Expected, distance
+from broker.testkit.control.record_reads import Difference, Expected, distance
 from protocol.records.build import Record
 
 

@@ -9,8 +9,9 @@ from kio.schema.txn_offset_commit.v3.request import TxnOffsetCommitRequestPartit
 
 from broker.replication.log_maintenance import delete_records
 from broker.testkit.control.faults import faults_of
-from broker.testkit.explain.explain import KIT_RULES, a_fault_is_set, clock_is_frozen
-from broker.testkit.explain.situations import KitView, Severity, ask, counted, listed, seconds
+from broker.testkit.explain import KIT_RULES, a_fault_is_set, clock_is_frozen
+from broker.testkit.explain.situations import KitView, seconds
+from odradek.explain_rules import ask, counted, listed
 from tests.unit.broker.members import CONFIG, TICK_MS, commit
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import control, keep_journal
@@ -193,7 +194,7 @@ def test_what_the_test_has_done_is_told_of() -> None:
     assert [*a_fault_is_set(KitView()), *clock_is_frozen(KitView())] == []
     found = [one.rule for one in ask(KIT_RULES, KitView(("Fetch is delayed",), clock_is_frozen=True))]
     assert found == ["a_fault_is_set", "clock_is_frozen"]
-    assert {fault.severity} == {Severity.WARNING}
+    assert {fault.severity} == {"warning"}
 
 
 def test_words_for_numbers() -> None:

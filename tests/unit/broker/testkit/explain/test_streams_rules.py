@@ -6,7 +6,7 @@ import pytest
 from kio.schema.streams_group_heartbeat.v0.request import TaskOffset
 
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.streams.members import CONFIG, GROUP, Member
+from tests.unit.broker.streams_members import CONFIG, GROUP, Member
 from tests.unit.broker.testkit.explain.findings import found
 
 pytestmark = pytest.mark.asyncio

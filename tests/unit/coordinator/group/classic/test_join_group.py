@@ -6,8 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.messages import JoinRequest, MemberProtocol
-from coordinator.group.config import GroupConfig
+from coordinator.group.classic.members import JoinRequest, MemberProtocol
+from coordinator.group.kinds import GroupConfig
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, Client, Rig, subscription
 from tests.unit.coordinator.group.steps import answer_of, completing, refused, stable, waits
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.group.classic.messages import MemberProtocol
+from coordinator.group.classic.members import MemberProtocol
 from tests.unit.coordinator.group.rig import Client, Rig, subscription
 from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, stable
 

@@ -22,7 +22,7 @@ async def test_the_leader_a_description_and_a_record_have_them_in_that_order() -
     record = rig.records()[-1]
     assert record is not None
     assert [member.member_id for member in record.members] == ids(*members)
-    assert [member.member_id for member in rig.group.describe().members] == ids(*members)
+    assert [member.member_id for member in rig.group.members.values()] == ids(*members)
     joins = [member.join() for member in members]
     await rig.pass_ms(5)
     assert [member.member_id for member in answer_of(joins[0]).members] == ids(*members)
@@ -44,7 +44,7 @@ async def test_it_survives_a_start() -> None:
     assert [member.member_id for member in answer_of(joins[0]).members] == ids(*members[1:])
     answer_of(members[1].sync(assign_all(members[1:])))
     await rig.restart()
-    assert [member.member_id for member in rig.group.describe().members] == ids(*members[1:])
+    assert [member.member_id for member in rig.group.members.values()] == ids(*members[1:])
 
 
 async def test_a_static_member_that_comes_back_to_a_stable_group_keeps_its_place() -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.states import LEGAL_PREDECESSORS
+from coordinator.group.classic.group import LEGAL_PREDECESSORS, ClassicGroup
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, refused
@@ -215,7 +214,8 @@ class GroupMachine(RuleBasedStateMachine):
             for member in group.members.values():
                 self.one_assignment(group, member.group_instance_id or member.member_id, member.assignment)
         for member in group.members.values():
-            assert member.timer_due_ms is not None or member.is_waiting, "nobody is in a group for ever"
+            left_ms = self.rig.shard.groups.timeouts.left_ms(group.group_id, member.member_id)
+            assert left_ms is not None or member.is_waiting, "nobody is in a group for ever"
 
     def one_assignment(self, group: ClassicGroup, who: str, assignment: bytes) -> None:
         assert self.assigned.setdefault((group.generation, who), assignment) == assignment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import MemberIdentity
+from coordinator.group.classic.members import MemberIdentity
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 

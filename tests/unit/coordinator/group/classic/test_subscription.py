@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.classic.messages import subscribed_topics
+from coordinator.group.classic.members import subscribed_topics
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from tests.conformance.group_members import subscription
 

@@ -6,7 +6,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.group.classic.messages import JoinAnswer, MemberProtocol, SyncAnswer
+from coordinator.group.classic.members import JoinAnswer, MemberProtocol, SyncAnswer
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, consumer_group_heartbeat
 from coordinator.group.modern.group import LEFT, LEFT_FOR_A_WHILE
 from protocol.consumer_protocol import deserialize_assignment

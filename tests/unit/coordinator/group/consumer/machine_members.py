@@ -7,8 +7,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import JoinAnswer
-from coordinator.group.group_port import GroupType
+from coordinator.group.classic.members import JoinAnswer
+from coordinator.group.kinds import GroupType
 from protocol.consumer_protocol import deserialize_subscription
 from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import KafkaError

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.directory import Group
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import ConsumerGroupConfig, GroupType
 from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
 from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.coordinator_records.record_schema import Partitions, record_id
@@ -84,10 +83,10 @@ class ConsumerRig(OffsetRig):
 
     @property
     def timers(self) -> list[str]:
-        """What the members of the group under test are timed in, while it is a consumer group."""
+        """What members are timed in, but for the sessions of classic groups."""
         (context,) = self.runtime.contexts()
         keys = [key for key in context.timers if isinstance(key, tuple) and not key[0].startswith("classic")]
-        return sorted(f"{key[0]} of {key[2]}" for key in keys)
+        return sorted(f"{key[0]} of {key[2]}" for key in keys if not self.is_classic_session(key))
 
     # -- what is in the log
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import MemberIdentity
+from coordinator.group.classic.members import MemberIdentity
 from coordinator.group.modern.group import MemberState
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import MemberIdentity
-from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.group import GroupState
+from coordinator.group.classic.members import MemberIdentity
 from coordinator.group.consumer import regexes
 from coordinator.group.consumer.group import ResolvedRegex
 from coordinator.group.consumer.regexes import MOST_AT_ONCE, resolve

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import MemberIdentity
+from coordinator.group.classic.members import MemberIdentity
 from coordinator.group.consumer.group import ConsumerGroup
 from protocol.errors import GroupIdNotFound, MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import (

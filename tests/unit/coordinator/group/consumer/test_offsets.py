@@ -13,7 +13,7 @@ from protocol.coordinator_records.consumer_group_records import (
     ConsumerGroupPartitionMetadataValue,
 )
 from protocol.coordinator_records.record_schema import GroupKey
-from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
+from protocol.errors import IllegalGeneration, InvalidRequest, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
@@ -60,7 +60,7 @@ async def test_members_commit_and_fetch_with_their_epoch() -> None:
     assert fetch("m1", 4) is StaleMemberEpoch
     assert fetch(old_id, 4) is IllegalGeneration
     assert fetch("m9", 2) is UnknownMemberId
-    assert fetch(None, 0) is UnknownServerError
+    assert fetch(None, 0) is InvalidRequest
     rig.commit_in_transaction(1, offset(1, 1, "a"))
     rig.end(1, committed=True)
     in_transaction = {"member_id": "m1", "generation": 2, "transaction": ProducerEpoch(1, 0)}

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.consumer.group import ConsumerMember
-from coordinator.group.group_port import OwnedPartition
+from coordinator.group.kinds import OwnedPartition
 from coordinator.group.modern.group import MemberState
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import StaleMemberEpoch

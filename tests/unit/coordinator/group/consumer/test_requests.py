@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer import heartbeat as target
 from coordinator.group.consumer.assignors import GroupSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, check_request, unchanged_member
-from protocol.errors import KafkaError, UnknownServerError
+from protocol.errors import KafkaError, UnknownServerError, UnsupportedAssignor
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient, sign_of_life
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable
 
@@ -32,13 +31,13 @@ JOINS = {
     "client_host": "/127.0.0.1",
     "names_itself": True,
 }
-INVALID, NOT_SUPPORTED = ErrorCode.invalid_request, ErrorCode.unsupported_assignor
+INVALID = ErrorCode.invalid_request
 
 
 def wrong(**changes: Any) -> tuple[ErrorCode, str] | None:
     fields: dict[str, Any] = {**JOINS, **changes}
     try:
-        check_request(ConsumerHeartbeat(**fields), ConsumerGroupConfig())
+        check_request(ConsumerHeartbeat(**fields))
     except KafkaError as error:
         return error.code, str(error)
     return None
@@ -71,8 +70,12 @@ def test_lets_pass_what_a_member_sends() -> None:
     assert wrong(member_epoch=3, topics=None, owned=None, rebalance_timeout_ms=-1) is None
     assert wrong(member_epoch=-2, instance_id="i1") is None
     assert wrong(assignor="range") is None
-    supported = "ServerAssignor other is not supported. Supported assignors: uniform, range."
-    assert wrong(assignor="other") == (NOT_SUPPORTED, supported)
+
+
+async def test_an_assignor_that_is_not_configured_is_refused() -> None:
+    rig = await ConsumerRig.having({"a": 1})
+    with pytest.raises(UnsupportedAssignor, match="Supported assignors: uniform, range"):
+        ConsumerClient(rig, "m1", "a", assignor="other").beat()
 
 
 async def test_who_does_not_name_itself_is_named() -> None:

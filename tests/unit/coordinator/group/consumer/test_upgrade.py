@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
-from coordinator.group.classic.messages import JoinAnswer, JoinRequest, MemberProtocol
+from coordinator.group.classic.members import JoinAnswer, JoinRequest, MemberProtocol
 from coordinator.group.modern.group import MemberState
 from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import GroupIdNotFound, MessageTooLarge
@@ -47,7 +47,7 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
     assert refused(ConsumerClient(rig, "m1", "a").send(member_epoch=1)) is ErrorCode.group_id_not_found
     newcomer = ConsumerClient(rig, "m1", "a")
     assert newcomer.beat().assigned == {}
-    assert rig.shard.groups.classic.find("readers") is None
+    assert rig.shard.groups.classic.by_id.get("readers") is None
     assert (rig.epochs, newcomer.epoch, rig.session_timers) == ((2, 2), 2, 0)
     for member, owned in zip(pair, ((0, 1), (2, 3)), strict=True):
         converted = rig.member(member)
@@ -92,7 +92,7 @@ async def test_no_assignor_serves_who_has_a_partition_that_does_not_exist(topics
     with capture_logs() as lines:
         assert refused(ConsumerClient(rig, "m1", *topics).send(member_epoch=0)) is ErrorCode.unknown_server_error
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["target assignment failed"]
-    assert rig.shard.groups.classic.find("readers") is not None
+    assert rig.shard.groups.classic.by_id.get("readers") is not None
 
 
 async def test_who_wants_nothing_takes_nothing_from_others_after_the_group_went_over() -> None:

@@ -8,6 +8,7 @@ import pytest
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup
 
 from broker.api.consumer_groups import describe
+from broker.api.modern_groups import group_fields
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.errors import GroupIdNotFound
@@ -18,7 +19,9 @@ from tests.unit.coordinator.group.rig import GROUP
 
 def described(rig: ConsumerRig) -> DescribedGroup:
     def read(state: GroupCoordinatorShard) -> DescribedGroup:
-        return describe(state.groups.modern, state.groups.modern.get(ConsumerGroup, GROUP), 0)
+        groups = state.groups.modern
+        group = groups.get(ConsumerGroup, GROUP)
+        return DescribedGroup(**group_fields(group, 0), **describe(None, groups, group)[0])
 
     return rig.runtime.read(0, read).result()
 

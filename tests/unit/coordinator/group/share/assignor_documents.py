@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.group.share.assignor import assign
+from coordinator.group.share.heartbeat import assign
 from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.assignor_documents import (
     Document,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.group.config import ShareGroupConfig
+from coordinator.group.kinds import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
 from protocol.coordinator_records.record_schema import Partitions

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.group.share.assignor import assign
+from coordinator.group.share.heartbeat import assign
 from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.assignor_documents import Document
 from tests.unit.coordinator.group.share.assignor_documents import differs

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.group.config import StreamsGroupConfig
-from coordinator.group.streams.group import NO_TASKS, StreamsGroup, task_ids
+from coordinator.group.kinds import StreamsGroupConfig
+from coordinator.group.streams.group import (
+    NO_TASKS,
+    StreamsGroup,
+    StreamsHeartbeat,
+    StreamsHeartbeatAnswer,
+    check_request,
+    task_ids,
+)
 from coordinator.group.streams.heartbeat import streams_group_heartbeat
-from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
 from coordinator.group.streams.topology import Status
 from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
 from tests.unit.coordinator.asking import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.group_port import OwnedPartition
+from coordinator.group.kinds import OwnedPartition
 from coordinator.group.share.heartbeat import share_group_heartbeat
 from coordinator.group.streams.group import StreamsGroup
 from protocol.coordinator_records.streams_group_records import Endpoint
@@ -77,7 +77,7 @@ async def test_commits() -> None:
     assert not rig.streams.is_subscribed_to_topic("a")
 
 
-async def test_what_a_member_has_had_since_an_epoch_may_be_committed_with_it() -> None:
+async def test_kip_1251_what_a_member_has_had_since_an_epoch_may_be_committed_with_it() -> None:
     rig = await StreamsRig.having({"a": 4, "b": 4})
     m, n = Client(rig, "m"), Client(rig, "n")
     m.beat()

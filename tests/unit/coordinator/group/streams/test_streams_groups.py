@@ -191,7 +191,7 @@ async def test_partitions_that_are_added_become_tasks() -> None:
     assert m.partitions == [0, 1, 2]
 
 
-async def test_the_first_assignment_waits_for_others() -> None:
+async def test_initial_rebalance_delay_ms_has_the_first_assignment_wait_for_others() -> None:
     rig = await StreamsRig.having({"a": 2}, initial_rebalance_delay_ms=3000)
     m, n = Client(rig, "m"), Client(rig, "n")
     for client in (m, n, m):
@@ -232,7 +232,7 @@ async def test_leaving_raises_the_epoch_and_the_target_follows_with_another_memb
     assert rig.streams.topology is not None
 
 
-async def test_standbys_are_on_other_processes_and_their_number_may_change() -> None:
+async def test_num_standby_replicas_may_change_and_standbys_are_on_other_processes() -> None:
     rig = await StreamsRig.having({"a": 2, "c": 2}, standby_replicas=1)
     m, n = (Client(rig, name, topology("a", stateful=True)) for name in "mn")
     settle([m, n])

@@ -23,7 +23,7 @@ from protocol.coordinator_records.streams_group_records import (
     Subtopology,
     TopicInfo,
 )
-from protocol.errors import InvalidRequest, KafkaError, StreamsInvalidTopology, UnknownServerError
+from protocol.errors import InvalidRequest, KafkaError, StreamsInvalidTopology
 
 
 def name_problem(name: str) -> str | None:
@@ -75,10 +75,10 @@ def made(found: ConfiguredTopology) -> dict[str, int]:
             StreamsInvalidTopology,
         ),
         (topology(sub("0", "a", source_topic_regexes=("b.*",))), InvalidRequest),
-        (topology(sub("0", "a"), sub("0", "b")), UnknownServerError),
-        (topology(sub("0", "a"), epoch=-1), UnknownServerError),
-        (topology(sub("0", "a", copartition_groups=(CopartitionGroup((1,), (), ()),))), UnknownServerError),
-        (topology(sub("0", "a", copartition_groups=(CopartitionGroup((), (), (0,)),))), UnknownServerError),
+        (topology(sub("0", "a"), sub("0", "b")), InvalidRequest),
+        (topology(sub("0", "a"), epoch=-1), InvalidRequest),
+        (topology(sub("0", "a", copartition_groups=(CopartitionGroup((1,), (), ()),))), InvalidRequest),
+        (topology(sub("0", "a", copartition_groups=(CopartitionGroup((), (), (0,)),))), InvalidRequest),
     ],
 )
 def test_what_is_refused(wrong: StreamsGroupTopologyValue, error: type[KafkaError]) -> None:
