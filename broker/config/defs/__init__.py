@@ -11,7 +11,7 @@ from functools import cache
 from types import MappingProxyType
 
 from broker.config.definition import ConfigDef, Rows, UpdateMode
-from broker.config.defs import groups, log, network, node, odradek, registry, security, topics
+from broker.config.defs import groups, log, network, node, odradek, security, topics
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 
 _SECTIONS: tuple[tuple[str, Rows], ...] = (
@@ -33,7 +33,7 @@ _SECTIONS: tuple[tuple[str, Rows], ...] = (
     ("Client quotas", network.QUOTAS),
     ("Authorization", security.AUTHORIZATION),
     ("Delegation tokens", security.TOKENS),
-    ("Schema registry", registry.REGISTRY),
+    ("Schema registry", odradek.REGISTRY),
     ("Odradek's own", odradek.ODRADEK),
 )
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = tuple(

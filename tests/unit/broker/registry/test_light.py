@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.broker.testkit.test_imports import ROOT, imported_by_a_start
+from tests.unit.budgets.measure import imported_by_a_start
 
+ROOT = Path(__file__).parents[4]
 LIBRARIES = ("avro", "jsonschema", "google", "protoc", "fastavro")
 
 
@@ -17,7 +18,7 @@ LIBRARIES = ("avro", "jsonschema", "google", "protoc", "fastavro")
 def test_a_start_imports_the_registry_where_it_is_asked_for(tmp_path: Path, setting: str) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    imported = imported_by_a_start(folder, f"schema.registry.listeners={setting}", "odradek.console=false")
+    imported = imported_by_a_start(folder, "odradek.http.port=0", f"schema.registry.listeners={setting}")
     ours = {name for name in imported if name.startswith("broker.registry")}
     assert bool(ours) == bool(setting)
     assert not {name for name in ours if name.startswith("broker.registry.formats.") and "parsed" not in name}
