@@ -26,7 +26,7 @@ REGISTRY = {"schema.registry.listeners": "http://127.0.0.1:0"}
 USER = {"type": "record", "name": "User", "namespace": "t", "fields": [{"name": "name", "type": "string"}]}
 GROWN = {**USER, "fields": [*USER["fields"], {"name": "age", "type": ["null", "int"], "default": None}]}
 CHANGED = {**USER, "fields": [{"name": "number", "type": "int"}]}
-PERSON = {
+PERSON: dict[str, Any] = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Person",
     "type": "object",
@@ -66,7 +66,8 @@ def through_the_broker(broker: Broker, topic: str, content: bytes) -> bytes:
         consumer.subscribe([topic])
         message = consumer.poll(30)
         assert message is not None and message.error() is None
-        found: bytes = message.value()
+        found = message.value()
+        assert found is not None
         return found
     finally:
         consumer.close()
@@ -171,7 +172,7 @@ def test_protobuf_values_and_their_evolution(
         ProtobufSerializer(changed, client, {"use.deprecated.format": False})(changed(name=3), value_of(topic))
     assert refused.value.error_code == 40901
     fresh = SchemaRegistryClient({"url": broker.registry_urls[0]})  # the other one has the descriptor in its cache
-    assert "message User" in fresh.get_latest_version(f"{topic}-value").schema.schema_str
+    assert "message User" in str(fresh.get_latest_version(f"{topic}-value").schema.schema_str)
 
 
 def test_curl_asks_with_either_media_type(broker: Broker) -> None:

@@ -17,7 +17,8 @@ from broker.registry.formats.json_schema import JsonSchema, parse
 from broker.registry.formats.parsed import LENIENT, STRICT, Given, Needed, Work
 from broker.registry.records import Reference
 
-INT, TEXT, ANY = {"type": "integer"}, {"type": "string"}, {}
+INT, TEXT = {"type": "integer"}, {"type": "string"}
+ANY: dict[str, Any] = {}
 
 
 def obj(more: dict[str, Any] | None = None, **properties: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from broker.registry.errors import RegistryError
-from broker.registry.formats import protobuf
 from broker.registry.formats.parsed import STRICT, Given, Needed, Work
 from broker.registry.formats.protobuf import ProtobufSchema, parse
 from broker.registry.formats.protobuf_rules import Kind, differences
@@ -207,7 +207,7 @@ def test_what_is_no_schema_is_refused(wrong: str) -> None:
 
 @pytest.mark.parametrize("name", ["../x.proto", "/x.proto", "a/../../x.proto", "a//b", "", "a\0b", "x" * 2000, "-o"])
 def test_a_reference_writes_nothing_elsewhere(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     other = Needed(name, "x", Reference(name, "s", 1))
     with pytest.raises(RegistryError):
         parse(Given('syntax = "proto3"; message M {', (other.reference,), (other,)))
