@@ -20,6 +20,7 @@ from storage.append_types import AppendOrigin
 from tests.doubles.files import Unsynced
 from tests.unit.broker.registry.rig import Asking, body, named, record, registry
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.testkit.control.test_snapshots import call
 
 A, B = record("a:int"), record("a:int", "b:int=1")
 FLUSHED = {"log.flush.interval.messages": "1"}
@@ -286,6 +287,26 @@ async def test_a_request_whose_client_goes_away_is_done_all_the_same() -> None:
         for _ in range(50):
             await asyncio.sleep(0)
         assert await asking.ask("GET", "/subjects/s/versions") == [1, 2]
+
+
+async def test_a_restored_snapshot_has_the_schemas_of_its_moment() -> None:
+    async with registry() as asking:
+        await asking.register("s", A)
+        await call(asking.rig, "POST", "/snapshots", path="/s")
+        await asking.register("s", B)
+        await asking.register("later", B)
+        await call(asking.rig, "POST", "/snapshots/restore", path="/s")
+        assert await asking.ask("GET", "/subjects") == ["s"]
+        assert await asking.ask("GET", "/subjects/s/versions") == [1]
+        assert (await asking.register("s", record("a:int", "c:int=1")))["id"] == 2
+
+
+async def test_a_topic_that_is_deleted_is_made_again_without_schemas() -> None:
+    async with registry() as asking:
+        await asking.register("s", A)
+        await asking.rig.delete("_schemas")
+        assert await asking.ask("GET", "/subjects") == []
+        assert (await asking.register("s", B))["version"] == 1
 
 
 class Model:
