@@ -1,4 +1,4 @@
-"""Stock clients of Confluent's registry against ours: Python's serializers of all three kinds, and curl."""
+"""Stock clients of Confluent's registry against ours: Python's serializers of all three kinds, franz-go's, and curl."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 
 from odradek import Broker
 from tests.brokers import sound_broker
+from tests.client import other_languages
 
 REGISTRY = {"schema.registry.listeners": "http://127.0.0.1:0"}
 USER = {"type": "record", "name": "User", "namespace": "t", "fields": [{"name": "name", "type": "string"}]}
@@ -173,6 +174,34 @@ def test_protobuf_values_and_their_evolution(
     assert refused.value.error_code == 40901
     fresh = SchemaRegistryClient({"url": broker.registry_urls[0]})  # the other one has the descriptor in its cache
     assert "message User" in str(fresh.get_latest_version(f"{topic}-value").schema.schema_str)
+
+
+def test_franz_gos_client_has_all_that_it_asks_for() -> None:
+    command = other_languages.franz_go_registry()
+    if isinstance(command, str):
+        pytest.skip(command)
+    with sound_broker(REGISTRY) as fresh:
+        done = subprocess.run([*command, fresh.registry_urls[0]], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = dict(map(json.loads, done.stdout.splitlines()))
+    assert found == {
+        "avro": [1, 1],
+        "again": [1, 1],
+        "grown": [2, 2],
+        "changed": 40901,
+        "protobuf": [3, 1],
+        "json": [4, 1],
+        "reference": [5, 1],
+        "by id": '{"type":"record","name":"U","fields":[{"name":"a","type":"int"}]}',
+        "look up": 2,
+        "fits": False,
+        "level": "FULL",
+        "mode": "READWRITE",
+        "subjects": ["go-j", "go-o", "go-p", "go-value"],
+        "referred to": 42206,
+        "deleted": [1],
+        "removed": [1],
+    }
 
 
 def test_curl_asks_with_either_media_type(broker: Broker) -> None:
