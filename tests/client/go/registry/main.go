@@ -57,7 +57,7 @@ func main() {
 	fits, err := client.CheckCompatibility(ctx, "go-value", -1, sr.Schema{Schema: changed})
 	say("fits", fits.Is, err)
 	say("level", client.SetCompatibility(ctx, sr.SetCompatibility{Level: sr.CompatFull}, "go-value")[0].Level.String(), nil)
-	say("mode", client.Mode(ctx, "go-value")[0].Mode.String(), nil)
+	say("mode", client.SetMode(ctx, sr.ModeReadWrite, "go-value")[0].Mode.String(), nil)
 	subjects, err := client.Subjects(ctx)
 	say("subjects", subjects, err)
 	_, err = client.DeleteSubject(ctx, "go-value", sr.SoftDelete)
