@@ -129,8 +129,9 @@ API_TABLE: tuple[Api, ...] = (
 OWN_TABLE: tuple[Api, ...] = (
     Api(31001, "explain", 0, 0, 0, rights.ALTER, only_reads=True),
     Api(31002, "create_backup", 0, 0, 0, rights.ALTER),
+    Api(31003, "ask_registry", 0, 0, 0, rights.ACTION),
 )
-"""APIs that Kafka has not, for the `odradek` command, which alone sees them in ApiVersions: others get Kafka's list.
+"""APIs that Kafka has not, for the `odradek` command and other nodes of ours, which alone see them in ApiVersions.
 
 The keys are far from Kafka's own. The messages are in `protocol.newer`.
 """
