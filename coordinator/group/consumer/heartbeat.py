@@ -43,7 +43,6 @@ from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import GroupIdNotFound, InvalidRequest, UnknownServerError, UnsupportedAssignor
 
 logger = structlog.get_logger(__name__)
-
 _NONE: frozenset[int] = frozenset()
 
 
