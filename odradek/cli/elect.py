@@ -48,7 +48,7 @@ def _named(cluster: TargetCluster, out: Output, partitions: tuple[str, ...]) -> 
     for text in partitions:
         topic, _, number = text.partition(":")
         if number:
-            found.append(TopicPartition(topic, click.IntRange(0, 2**31 - 1).convert(number, None, None)))
+            found.append(TopicPartition(topic, click.IntRange(0, 2**31 - 1)(number)))
         else:
             found += partitions_of(cluster.admin(), out, [topic])
     return found

@@ -34,6 +34,7 @@ COMMANDS = {
     "cluster": Entry("cluster", "The state of the cluster, its quorum, log directories and features.", ("brokers",)),
     "configs": Entry("configs", "List and set configurations of brokers and levels of loggers.", ("config",)),
     "client-metrics": Entry("client_metrics", "Subscriptions to metrics that clients push."),
+    "top": Entry("top", "Watch a cluster: rates, lag of groups, brokers."),
     "check": Entry("check", "One line and an exit status, for a monitor.", ("monitor",)),
     "reassign": Entry("cluster:reassign", "Move partitions to other brokers.", ("reassignments",)),
     "elect": Entry("elect", "Elect leaders: the preferred ones, or replicas that are not in sync."),
