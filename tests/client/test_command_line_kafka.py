@@ -80,7 +80,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
     ("", ("configs", "set", "--broker", "1", "log.cleaner.threads=2", "--dry-run")),
     ("", ("configs", "set", "--broker", "1", "log.dirs=/elsewhere")),
     ("", ("configs", "set", "--broker", "1", "--loggers", "no.such.logger=DEBUG")),
-    ("", ("configs", "list", "log.retention.ms", "log.cleaner.threads", "broker.id")),
+    ("", ("configs", "list", "log.retention.ms", "log.cleaner.threads")),
     ("", ("configs", "unset", "--all", "log.retention.ms")),
     ("", ("configs", "list", "log.retention.ms", "--broker", "1", "--json")),
     ("", ("client-metrics", "set", "all", "--metrics", "*", "--interval", "30s", "--match", "client_id=a.*")),
