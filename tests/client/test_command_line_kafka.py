@@ -105,6 +105,7 @@ def alike(text: str) -> str:
     """Output without what may differ: ids, ages, and the sentence behind the name of an error."""
     text = re.sub(r"  id \S+", "  id ID", text)
     text = re.sub(r"^(1  ) +/\S+ +(prices-\d) .*$", r"\1\2", text, flags=re.MULTILINE)  # sizes and folders
+    text = re.sub("LOG-DIR +", "LOG-DIR ", text)
     text = re.sub(r"([A-Z]{2,}_[A-Z_]+)(: [^()\n]*)", r"\1", text)
     return re.sub(r"(payer\s+\w+)\s.*?(prices-0|-)\s+1\n", r"\1 \2\n", text)
 
