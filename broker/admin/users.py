@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import wraps
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import structlog
@@ -49,6 +49,7 @@ from controller.scram import (
     decide,
     upsertion,
 )
+from odradek.cli.general import read_password
 from protocol.errors import KafkaError
 from protocol.schema import Entity
 from storage.files import OsFileSystem
@@ -108,7 +109,7 @@ def _with_place(command: Callable[..., None]) -> Callable[..., None]:
 
 def _place(
     bootstrap_server: str | None, command_config: str | None, config_files: Sequence[str], settings: Sequence[str]
-) -> RunningBroker | StoppedBroker:
+) -> Place:
     if bootstrap_server is not None:
         if config_files or settings:
             raise UserToolError("--config and --set are for a broker that is stopped, without --bootstrap-server")
@@ -138,15 +139,19 @@ def _place(
     show_default=True,
     help="How often the password is hashed.",
 )
-@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
+@click.option("--password-file", metavar="FILE", help="The password is its first line; - is standard input.")
 @_with_place
 def add(
-    name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: RunningBroker | StoppedBroker
+    name: str,
+    mechanisms: Sequence[str],
+    iterations: int,
+    password_file: str | None,
+    place: Place,
 ) -> None:
     """Add a user, or give it a new password, which is asked for."""
     if not name.isprintable():  # nor has what a terminal gave as bytes that are no UTF-8
         raise UserToolError(f"the name {name!r} has characters that cannot be printed")
-    password = _password(password_file)
+    password = read_password(password_file)
     for mechanism in dict.fromkeys(mechanisms):
         place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
         click.echo(f"user {name} may log in with {mechanism}")
@@ -154,7 +159,7 @@ def add(
 
 @main.command("list")
 @_with_place
-def list_(place: RunningBroker | StoppedBroker) -> None:
+def list_(place: Place) -> None:
     """List the users, and their mechanisms."""
     for name, mechanisms in sorted(place.users().items()):
         shown = ", ".join(f"{NAMES[number]} ({count} iterations)" for number, count in sorted(mechanisms.items()))
@@ -172,7 +177,7 @@ def list_(place: RunningBroker | StoppedBroker) -> None:
     help="Only this; may be repeated. Without it, all that the user has.",
 )
 @_with_place
-def delete(name: str, mechanisms: Sequence[str], place: RunningBroker | StoppedBroker) -> None:
+def delete(name: str, mechanisms: Sequence[str], place: Place) -> None:
     """Delete a user."""
     numbers: list[int] = [SCRAM_MECHANISMS[mechanism] for mechanism in mechanisms]
     numbers = numbers or sorted(place.users().get(name, {}))
@@ -181,31 +186,6 @@ def delete(name: str, mechanisms: Sequence[str], place: RunningBroker | StoppedB
     for number in numbers:
         place.alter([ScramDeletion(name, number)])
         click.echo(f"user {name} may no longer log in with {NAMES[number]}")
-
-
-def _password(file: Any) -> str:
-    """Never an argument: others can read those."""
-    if file is not None:
-        password = _first_line(file)
-    elif sys.stdin.isatty():
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    else:
-        password = _first_line(sys.stdin.buffer)
-    if not password:
-        raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
-    try:
-        password.encode()
-    except UnicodeEncodeError:
-        raise UserToolError("the password is no text in UTF-8") from None
-    return str(password)
-
-
-def _first_line(file: BinaryIO) -> str:
-    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
-    try:
-        return file.readline().decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise UserToolError("the password: expected a text in UTF-8") from error
 
 
 class RunningBroker:
@@ -308,6 +288,9 @@ class StoppedBroker:
     def users(self) -> Users:
         """Read who there is. Raises UserToolError."""
         return self.alter(())
+
+
+Place = RunningBroker | StoppedBroker
 
 
 async def _alter(config: BrokerConfig, alterations: Sequence[Alteration]) -> Users:

@@ -7,6 +7,7 @@ who may describe it or its owner's tokens (Kafka's `DelegationTokenManager.filte
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from kio.schema.create_delegation_token.v3 import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kio.schema.describe_delegation_token.v3 import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
@@ -98,19 +99,31 @@ def _owner(ctx: RequestContext, request: CreateDelegationTokenRequest) -> Princi
     return Principal(request.owner_principal_type, request.owner_principal_name)
 
 
+def _token_fields(token: DelegationTokenRecord, tokens: TokenSettings) -> dict[str, Any]:
+    """What answers say of a token alike."""
+    return {
+        **_principal_fields(principal_of(token.owner), principal_of(token.requester)),
+        "issue_timestamp": token.issue_timestamp,
+        "expiry_timestamp": token.expiration_timestamp,
+        "max_timestamp": token.max_timestamp,
+        "token_id": token.token_id,
+        "hmac": secret_of(tokens.key, token.token_id),
+    }
+
+
+def _principal_fields(owner: Principal, requester: Principal) -> dict[str, Any]:
+    return {
+        "principal_type": owner.type,
+        "principal_name": owner.name,
+        "token_requester_principal_type": requester.type,
+        "token_requester_principal_name": requester.name,
+    }
+
+
 def _created_token_response(token: DelegationTokenRecord, tokens: TokenSettings) -> CreateDelegationTokenResponse:
-    owner, requester = principal_of(token.owner), principal_of(token.requester)
     return CreateDelegationTokenResponse(
         error_code=ErrorCode.none,
-        principal_type=owner.type,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp=token.issue_timestamp,
-        expiry_timestamp=token.expiration_timestamp,
-        max_timestamp=token.max_timestamp,
-        token_id=token.token_id,
-        hmac=secret_of(tokens.key, token.token_id),
+        **_token_fields(token, tokens),
         throttle_time=ZERO,
     )
 
@@ -118,13 +131,9 @@ def _created_token_response(token: DelegationTokenRecord, tokens: TokenSettings)
 def _failed_as_a_whole(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
-    owner, requester = _owner(ctx, request), ctx.connection.principal
     return CreateDelegationTokenResponse(
         error_code=error.code,
-        principal_type=owner.type,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
+        **_principal_fields(_owner(ctx, request), ctx.connection.principal),
         issue_timestamp=NO_TIME,
         expiry_timestamp=NO_TIME,
         max_timestamp=NO_TIME,
@@ -215,17 +224,8 @@ def _is_shown(ctx: RequestContext, token: DelegationTokenRecord, owners: Collect
 
 
 def _described(token: DelegationTokenRecord, tokens: TokenSettings) -> DescribedDelegationToken:
-    owner, requester = principal_of(token.owner), principal_of(token.requester)
     return DescribedDelegationToken(
-        principal_type=owner.type,
-        principal_name=owner.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp=token.issue_timestamp,
-        expiry_timestamp=token.expiration_timestamp,
-        max_timestamp=token.max_timestamp,
-        token_id=token.token_id,
-        hmac=secret_of(tokens.key, token.token_id),
+        **_token_fields(token, tokens),
         renewers=tuple(
             DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name)
             for each in map(principal_of, token.renewers)

@@ -65,12 +65,12 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
     context: CoordinatorContext[Any] = groups.classic.context
     waiter = context.waiter()
 
-    def expiry(member_id: str) -> Callable[[Any], Any]:
-        return lambda _: groups.timeouts.expire_session(group_id, member_id)
+    def end_session(member_id: str) -> None:
+        context.tell(lambda _: groups.timeouts.expire_session(group_id, member_id))
 
     def effects(_: KafkaError | None) -> None:
         for member_id in expired:
-            context.tell(expiry(member_id))
+            end_session(member_id)
         # What ends a session is a message, and may send another one, which records an empty group: answer after both.
         _after(context, partial(_after, context, lambda: waiter.answer(expired)))
 

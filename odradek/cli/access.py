@@ -7,7 +7,6 @@ SCRAM.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +30,7 @@ from kafka.admin import (
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from odradek.cli.connection import TargetCluster, connected, error_name, sentence, wait_for_each
-from odradek.cli.general import ClusterCommands, confirm
+from odradek.cli.general import ClusterCommands, confirm, read_password
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.output import Output
 
@@ -283,7 +282,7 @@ def add_user(
     """Add a user, or give it a new password."""
     if not name:
         raise click.BadParameter("it is empty", param_hint="NAME")
-    password = _password(password_file)
+    password = read_password(password_file)
     admin = cluster.admin()
     for mechanism in dict.fromkeys(mechanisms):
         info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
@@ -302,25 +301,3 @@ def delete_user(cluster: TargetCluster, out: Output, name: str, mechanisms: Sequ
     for mechanism in wanted:
         futures = admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])
         wait_for_each(out, "user", futures, f"may no longer log in with {NAMES[mechanism]}")
-
-
-def _password(file: str | None) -> str:
-    """The first line of the file or of the input, or what a person types. Never an argument: others can read those.
-
-    The line ends at a line feed, perhaps after a carriage return; a byte order mark is none of it.
-    """
-    if file is None and sys.stdin.isatty():
-        password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
-    else:
-        try:
-            with click.open_file("-" if file is None else file, "rb") as opened:
-                password = opened.readline().decode("utf-8-sig").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise click.ClickException("the password: expected a text in UTF-8") from error
-        except OSError as error:
-            raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--password-file") from error
-    if not password:
-        raise click.ClickException(
-            "the password is empty: expected it as the first line of --password-file or the input"
-        )
-    return password

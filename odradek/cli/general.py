@@ -172,3 +172,29 @@ def wrong_command(name: str, known: Collection[str], synonyms: Mapping[str, str]
     near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
     hint = f"did you mean {words[near[0]]}?" if near else f"there are {', '.join(known)}"
     return f"there is no command {name!r}; {hint}"
+
+
+def read_password(file: str | None) -> str:
+    """Return the first line of the file or of the input, or what a person types. Never an argument: others read those.
+
+    The line ends at a line feed, perhaps after a carriage return; a byte order mark is none of it.
+    """
+    if file is None and sys.stdin.isatty():
+        password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    else:
+        try:
+            with click.open_file("-" if file is None else file, "rb") as opened:
+                password = opened.readline().decode("utf-8-sig").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise click.ClickException("the password: expected a text in UTF-8") from error
+        except OSError as error:
+            raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--password-file") from error
+    if not password:
+        raise click.ClickException(
+            "the password is empty: expected it as the first line of --password-file, or of the input"
+        )
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise click.ClickException("the password is no text in UTF-8") from None
+    return password

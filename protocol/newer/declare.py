@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
@@ -48,3 +48,17 @@ def _message(key: int, version: int, kind: EntityType, header: type[Any]) -> Cal
         return made  # type: ignore[no-any-return]
 
     return declare
+
+
+def by_id(message: type[Any], topic: type[Any]) -> type[Any]:
+    """The message as versions have it in which topics have ids alone; `topic` is what its topics are, with names."""
+    return _changed(message, topics=tuple[_changed(topic, name=None), ...])  # type: ignore[misc]
+
+
+def _changed(cls: type[Any], **changes: Any) -> type[Any]:
+    """The declared class with other types of some fields; None for those that it lacks."""
+    hints = {**get_type_hints(cls, include_extras=True), **changes}
+    kept = {name: hint for name, hint in hints.items() if hint is not None}
+    defaults = {each.name: each.default for each in fields(cls) if each.default is not MISSING and each.name in kept}
+    again = type(cls.__name__, (), {"__annotations__": kept, "__module__": cls.__module__, **defaults})
+    return _message(cls.__api_key__, cls.__version__, cls.__type__, cls.__header_schema__)(again)

@@ -6,9 +6,7 @@ from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartit
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition
 
 from ..declared import Int16, Int32, Int64, String, Uuid
-from .declare import Milliseconds, request, response
-
-# -- as the handler sees it
+from .declare import Milliseconds, by_id, request, response
 
 
 @request(28, 6, nested=True)
@@ -43,34 +41,5 @@ class TxnOffsetCommitResponse:
     topics: tuple[TxnOffsetCommitResponseTopic, ...]
 
 
-# -- version 6
-
-
-@request(28, 6, nested=True)
-class TxnOffsetCommit6RequestTopic:
-    topic_id: Uuid | None
-    partitions: tuple[TxnOffsetCommitRequestPartition, ...]
-
-
-@request(28, 6)
-class TxnOffsetCommit6Request:
-    transactional_id: String
-    group_id: String
-    producer_id: Int64
-    producer_epoch: Int16
-    generation_id: Int32 = -1
-    member_id: String = ""
-    group_instance_id: String | None = None
-    topics: tuple[TxnOffsetCommit6RequestTopic, ...]
-
-
-@response(28, 6, nested=True)
-class TxnOffsetCommit6ResponseTopic:
-    topic_id: Uuid | None
-    partitions: tuple[TxnOffsetCommitResponsePartition, ...]
-
-
-@response(28, 6)
-class TxnOffsetCommit6Response:
-    throttle_time: Milliseconds
-    topics: tuple[TxnOffsetCommit6ResponseTopic, ...]
+TxnOffsetCommit6Request = by_id(TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic)
+TxnOffsetCommit6Response = by_id(TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic)

@@ -8,7 +8,7 @@ every rule is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.config.resource_configs import log_config
 from broker.nearest import near
@@ -34,7 +34,6 @@ from metadata.topics import PartitionRegistration
 from odradek import explain_rules
 from odradek.explain_rules import Findings, SeenGroup, SeenPartition, SeenTopic, SeenTransaction, ask, in_order, warning
 from odradek.report import Finding
-from protocol.topic_partition import PartitionKey
 
 
 def a_fault_is_set(kit: KitView) -> Findings:
@@ -58,28 +57,32 @@ KIT_RULES = (a_fault_is_set, clock_is_frozen)
 
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
     """Find what keeps a group from reading, the worst first. Raises CoordinatorLoadInProgress, as do the others."""
-    it = await group_situation(node, group_id)
-    return in_order((*ask(_common_rules(it), _group(it)), *ask(_rules_of_its_kind(it), it), *ask(KIT_RULES, it.kit)))
+    seen = await group_situation(node, group_id)
+    return in_order(
+        (*ask(_common_rules(seen), _group(seen)), *ask(_rules_of_its_kind(seen), seen), *ask(KIT_RULES, seen.kit))
+    )
 
 
-def _common_rules(it: GroupSituation) -> Sequence[Callable[[SeenGroup], Findings]]:
+def _common_rules(seen: GroupSituation) -> Sequence[Callable[[SeenGroup], Findings]]:
     """Those that a client asks too. Of a group that waits, and of what is fetched, this node knows more."""
     common = (explain_rules.group_does_not_exist, explain_rules.group_is_empty, explain_rules.partition_is_offline)
-    commits = (each for each in explain_rules.COMMIT_RULES if it.fetches is None or each is not explain_rules.is_behind)
+    commits = (
+        each for each in explain_rules.COMMIT_RULES if seen.fetches is None or each is not explain_rules.is_behind
+    )
     return (*common, *commits)
 
 
-def _rules_of_its_kind(it: GroupSituation) -> Sequence[Callable[[GroupSituation], Findings]]:
+def _rules_of_its_kind(seen: GroupSituation) -> Sequence[Callable[[GroupSituation], Findings]]:
     """A share group commits nothing; what it and a streams group have besides, their coordinator alone knows."""
-    if it.group.is_share:
-        return (*rules.GROUP_RULES, *(() if it.shares is None else reading_rules.SHARE_RULES))
-    streams = () if it.streams is None else rules.STREAMS_RULES
+    if seen.group.is_share:
+        return (*rules.GROUP_RULES, *(() if seen.shares is None else reading_rules.SHARE_RULES))
+    streams = () if seen.streams is None else rules.STREAMS_RULES
     return (*rules.GROUP_RULES, *streams, *reading_rules.READING_RULES)
 
 
-def _group(it: GroupSituation) -> SeenGroup:
+def _group(seen: GroupSituation) -> SeenGroup:
     """The group as the common rules look at it."""
-    group = it.group
+    group = seen.group
     return SeenGroup(
         group.group_id,
         group.protocol,
@@ -89,20 +92,16 @@ def _group(it: GroupSituation) -> SeenGroup:
             for member in group.members
         },
         {key: offset.value.offset for key, offset in group.offsets.items()},
-        {key: _partition(one, it) for key, one in it.partitions.items()},
-        it.groups,
-        it.partitions,
+        {key: _partition(one, seen) for key, one in seen.partitions.items()},
+        seen.groups,
+        seen.partitions,
         len(group.pending),
         in_test=True,
     )
 
 
-def _keys(assignment: Mapping[str, Sequence[int]]) -> list[PartitionKey]:
-    return [(topic, index) for topic, indexes in assignment.items() for index in indexes]
-
-
 def _partition(
-    one: PartitionView, it: GroupSituation | TopicSituation, registered: PartitionRegistration | None = None
+    one: PartitionView, seen: GroupSituation | TopicSituation, registered: PartitionRegistration | None = None
 ) -> SeenPartition:
     start, stable, end = (one.start, one.stable, one.end) if one.is_known else (None, None, None)
     return SeenPartition(
@@ -114,31 +113,31 @@ def _partition(
         start,
         stable,
         end,
-        rules.holder_of(it.holders, one, it.now_ms) if one.is_held else "",
-        rules.id_of_holder(it.holders, one),
+        rules.holder_of(seen.holders, one, seen.now_ms) if one.is_held else "",
+        rules.id_of_holder(seen.holders, one),
     )
 
 
 async def explain_topic(node: Node, topic: str) -> list[Finding]:
-    it = await topic_situation(node, topic)
+    seen = await topic_situation(node, topic)
     common = SeenTopic(
         topic,
-        [_partition(one, it, it.registered.get(one.partition)) for one in it.partitions],
-        it.least_in_sync,
-        [] if it.partitions else near(topic, it.existing),
-        f" (retention.ms: {'for ever' if it.retention_ms < 0 else seconds(it.retention_ms)})",
+        [_partition(one, seen, seen.registered.get(one.partition)) for one in seen.partitions],
+        seen.least_in_sync,
+        [] if seen.partitions else near(topic, seen.existing),
+        f" (retention.ms: {'for ever' if seen.retention_ms < 0 else seconds(seen.retention_ms)})",
         in_test=True,
     )
-    return in_order((*ask(explain_rules.TOPIC_RULES, common), *ask(rules.TOPIC_RULES, it), *ask(KIT_RULES, it.kit)))
+    return in_order((*ask(explain_rules.TOPIC_RULES, common), *ask(rules.TOPIC_RULES, seen), *ask(KIT_RULES, seen.kit)))
 
 
 async def explain_transaction(node: Node, transactional_id: str) -> list[Finding]:
-    it = await transaction_situation(node, transactional_id)
+    seen = await transaction_situation(node, transactional_id)
     common = SeenTransaction(
-        transactional_id, it.transaction.state if it.transaction.exists else "", existing=it.existing
+        transactional_id, seen.transaction.state if seen.transaction.exists else "", existing=seen.existing
     )
     in_common = ask((explain_rules.does_not_exist,), common)
-    return in_order((*in_common, *ask(rules.TRANSACTION_RULES, it), *ask(KIT_RULES, it.kit)))
+    return in_order((*in_common, *ask(rules.TRANSACTION_RULES, seen), *ask(KIT_RULES, seen.kit)))
 
 
 async def group_situation(node: Node, group_id: str) -> GroupSituation:

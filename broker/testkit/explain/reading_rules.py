@@ -21,35 +21,35 @@ SILENT_MS = 5_000
 """A consumer that polls sends a Fetch at least every fetch.max.wait.ms, half a second by default."""
 
 
-def offsets_are_unknown(it: GroupSituation) -> Findings:
-    yield from silent_leaders(it.partitions.values())
+def offsets_are_unknown(seen: GroupSituation) -> Findings:
+    yield from silent_leaders(seen.partitions.values())
 
 
-def held_by_transaction(it: GroupSituation) -> Findings:
+def held_by_transaction(seen: GroupSituation) -> Findings:
     """The last stable offset, which readers of committed records do not pass."""
-    if it.shares is not None and not it.shares.reads_committed:
+    if seen.shares is not None and not seen.shares.reads_committed:
         return
-    for lag in it.lags:
+    for lag in seen.lags:
         key = (lag.topic, lag.partition)
-        partition = it.partitions.get(key)
+        partition = seen.partitions.get(key)
         if partition is None or not partition.is_held:
             continue
-        fetch = _fetch(it, key)
+        fetch = _fetch(seen, key)
         if fetch is not None and not fetch.read_committed:
             continue
         reader = "" if fetch is None else f", and {fetch.client_id or 'the consumer'} reads committed records only"
         found = warning if fetch is None else problem
         yield found(
             f"the last stable offset of {partition.name} is held at {partition.stable} by "
-            f"{holder_of(it.holders, partition, it.now_ms)}; {counted(partition.end - partition.stable, 'record')} "
+            f"{holder_of(seen.holders, partition, seen.now_ms)}; {counted(partition.end - partition.stable, 'record')} "
             f"behind it{reader}",
-            how_to_end(id_of_holder(it.holders, partition), in_test=True),
+            how_to_end(id_of_holder(seen.holders, partition), in_test=True),
         )
 
 
-def commits_wait_for_transaction(it: GroupSituation) -> Findings:
-    if it.group.in_transactions:
-        names = listed(f"{topic}-{index}" for topic, index in sorted(it.group.in_transactions))
+def commits_wait_for_transaction(seen: GroupSituation) -> Findings:
+    if seen.group.in_transactions:
+        names = listed(f"{topic}-{index}" for topic, index in sorted(seen.group.in_transactions))
         yield warning(
             f"an open transaction has committed offsets of {names}: consumers that start there are answered "
             "UNSTABLE_OFFSET_COMMIT until it ends",
@@ -57,15 +57,15 @@ def commits_wait_for_transaction(it: GroupSituation) -> Findings:
         )
 
 
-def is_not_fetched(it: GroupSituation) -> Findings:
+def is_not_fetched(seen: GroupSituation) -> Findings:
     """Somebody has the partition and does not ask for its records."""
-    if it.fetches is None:
+    if seen.fetches is None:
         return
-    for key, member in it.group.owners().items():
-        partition = it.partitions.get(key)
-        if partition is None or not partition.is_here or it.group.state != "Stable" or member.is_late:
+    for key, member in seen.group.owners().items():
+        partition = seen.partitions.get(key)
+        if partition is None or not partition.is_here or seen.group.state != "Stable" or member.is_late:
             continue
-        fetch = it.fetch_of(member, key)
+        fetch = seen.fetch_of(member, key)
         if fetch is not None and (fetch.waits or fetch.ago_ms < SILENT_MS):
             continue
         last = "it has sent no Fetch for it" if fetch is None else f"its last Fetch was {seconds(fetch.ago_ms)} ago"
@@ -77,9 +77,9 @@ def is_not_fetched(it: GroupSituation) -> Findings:
         )
 
 
-def fetches_are_seen_elsewhere(it: GroupSituation) -> Findings:
+def fetches_are_seen_elsewhere(seen: GroupSituation) -> Findings:
     """Who fetches from other brokers, this one cannot see."""
-    others = [one for key in it.group.owners() if (one := it.partitions.get(key)) is not None and not one.is_here]
+    others = [one for key in seen.group.owners() if (one := seen.partitions.get(key)) is not None and not one.is_here]
     if others:
         brokers = listed(str(broker) for broker in sorted({one.leader for one in others}))
         yield info(
@@ -88,9 +88,9 @@ def fetches_are_seen_elsewhere(it: GroupSituation) -> Findings:
         )
 
 
-def reads_elsewhere(it: GroupSituation) -> Findings:
+def reads_elsewhere(seen: GroupSituation) -> Findings:
     """A consumer asks for what is not there."""
-    for key, _, partition, fetch in _fetched(it):
+    for key, _, partition, fetch in _fetched(seen):
         wanted = fetch.offsets[key]
         if not partition.start <= wanted <= partition.end:
             yield problem(
@@ -100,9 +100,9 @@ def reads_elsewhere(it: GroupSituation) -> Findings:
             )
 
 
-def waits_for_new_records(it: GroupSituation) -> Findings:
+def waits_for_new_records(seen: GroupSituation) -> Findings:
     """A consumer is at the end."""
-    at_end = _fetched_to_the_end(it)
+    at_end = _fetched_to_the_end(seen)
     if at_end:
         yield info(
             f"{listed(partition.name for partition in at_end.values())}: the consumer is at the end, and waits for "
@@ -110,10 +110,12 @@ def waits_for_new_records(it: GroupSituation) -> Findings:
         )
 
 
-def fetched_and_not_committed(it: GroupSituation) -> Findings:
+def fetched_and_not_committed(seen: GroupSituation) -> Findings:
     """A consumer is at the end, and the group's committed offsets are behind it."""
-    at_end = _fetched_to_the_end(it)
-    behind = [lag for lag in it.lags if (lag.topic, lag.partition) in at_end and lag.committed is not None and lag.lag]
+    at_end = _fetched_to_the_end(seen)
+    behind = [
+        lag for lag in seen.lags if (lag.topic, lag.partition) in at_end and lag.committed is not None and lag.lag
+    ]
     if behind:
         yield info(
             f"{counted(sum(lag.lag or 0 for lag in behind), 'record')} of {listed(lag.name for lag in behind)} were "
@@ -123,8 +125,8 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
         )
 
 
-def reads_committed(it: GroupSituation) -> Findings:
-    clients = sorted({fetch.client_id or "-" for _, _, _, fetch in _fetched(it) if fetch.read_committed})
+def reads_committed(seen: GroupSituation) -> Findings:
+    clients = sorted({fetch.client_id or "-" for _, _, _, fetch in _fetched(seen) if fetch.read_committed})
     if clients:
         yield info(
             f"{listed(clients)} {'reads' if len(clients) == 1 else 'read'} with isolation.level read_committed: "
@@ -132,25 +134,25 @@ def reads_committed(it: GroupSituation) -> Findings:
         )
 
 
-def _fetched(it: GroupSituation) -> Iterator[tuple[PartitionKey, MemberView, PartitionView, FetchView]]:
-    for key, member in it.group.owners().items():
-        partition, fetch = it.partitions.get(key), it.fetch_of(member, key)
+def _fetched(seen: GroupSituation) -> Iterator[tuple[PartitionKey, MemberView, PartitionView, FetchView]]:
+    for key, member in seen.group.owners().items():
+        partition, fetch = seen.partitions.get(key), seen.fetch_of(member, key)
         if partition is not None and partition.is_known and fetch is not None:
             yield key, member, partition, fetch
 
 
-def _fetched_to_the_end(it: GroupSituation) -> dict[PartitionKey, PartitionView]:
+def _fetched_to_the_end(seen: GroupSituation) -> dict[PartitionKey, PartitionView]:
     """The partitions of which a consumer has fetched all that it may read."""
     return {
         key: partition
-        for key, _, partition, fetch in _fetched(it)
+        for key, _, partition, fetch in _fetched(seen)
         if fetch.offsets[key] == (partition.stable if fetch.read_committed else partition.end) and not partition.is_held
     }
 
 
-def _fetch(it: GroupSituation, key: PartitionKey) -> FetchView | None:
-    owner = it.group.owners().get(key)
-    return None if owner is None else it.fetch_of(owner, key)
+def _fetch(seen: GroupSituation, key: PartitionKey) -> FetchView | None:
+    owner = seen.group.owners().get(key)
+    return None if owner is None else seen.fetch_of(owner, key)
 
 
 READING_RULES = (
@@ -166,9 +168,9 @@ READING_RULES = (
 )
 
 
-def waits_for_share_partitions(it: GroupSituation) -> Findings:
-    shares = _shares(it)
-    if it.group.members and shares.stateless:
+def waits_for_share_partitions(seen: GroupSituation) -> Findings:
+    shares = _shares(seen)
+    if seen.group.members and shares.stateless:
         names = listed(f"{topic}-{index}" for topic, index in shares.stateless)
         yield warning(
             f"the share coordinator has no state of {names} yet: nobody is assigned them before it has",
@@ -177,14 +179,14 @@ def waits_for_share_partitions(it: GroupSituation) -> Findings:
         )
 
 
-def has_no_share_session(it: GroupSituation) -> Findings:
-    for member in it.group.members:
+def has_no_share_session(seen: GroupSituation) -> Findings:
+    for member in seen.group.members:
         led = [
             one
-            for one in it.partitions.values()
+            for one in seen.partitions.values()
             if one.is_known and one.is_here and _is_assigned(member.assignment, one)
         ]
-        if led and member.member_id not in _shares(it).sessions:
+        if led and member.member_id not in _shares(seen).sessions:
             ends = "" if member.session_left_ms is None else f"; it is removed in {seconds(member.session_left_ms)}"
             yield problem(
                 f"{who(member)} is assigned {listed(one.name for one in led)} and does not fetch: it has no share "
@@ -194,36 +196,36 @@ def has_no_share_session(it: GroupSituation) -> Findings:
             )
 
 
-def records_are_locked(it: GroupSituation) -> Findings:
+def records_are_locked(seen: GroupSituation) -> Findings:
     """Who has acquired what, and until when."""
-    for partition in _shares(it).partitions:
+    for partition in _shares(seen).partitions:
         for member_id in sorted({one.member_id for one in _acquired(partition)}):
             held = [one for one in _acquired(partition) if one.member_id == member_id]
             left = sorted(one.lock_left_ms for one in held)
             until = seconds(left[0]) if left[0] == left[-1] else f"{seconds(left[0])} to {seconds(left[-1])}"
             found = info if partition.has_more else warning
             yield found(
-                f"{_named(it, member_id)} has acquired {counted(sum(one.count for one in held), 'record')} of "
+                f"{_named(seen, member_id)} has acquired {counted(sum(one.count for one in held), 'record')} of "
                 f"{partition.name} ({_offsets(held)}) for {until} more; nobody else gets them before",
                 "It accepts, releases or rejects them; with implicit acknowledgement by its next poll(). Locks last "
                 "share.record.lock.duration.ms, and end with the member's share session.",
             )
 
 
-def start_offset_waits(it: GroupSituation) -> Findings:
+def start_offset_waits(seen: GroupSituation) -> Findings:
     """What the oldest record in flight waits for, if others after it are done."""
-    for partition in _shares(it).partitions:
+    for partition in _shares(seen).partitions:
         done = sum(one.count for one in partition.ranges if one.state.is_final)
         if not done:
             continue
         yield info(
             f"the start offset of {partition.name} is {partition.start}, though {counted(done, 'record')} after it "
-            f"{'is' if done == 1 else 'are'} done: {partition.ranges[0].offsets} {_waits(it, partition.ranges[0])}",
+            f"{'is' if done == 1 else 'are'} done: {partition.ranges[0].offsets} {_waits(seen, partition.ranges[0])}",
         )
 
 
-def too_many_in_flight(it: GroupSituation) -> Findings:
-    shares = _shares(it)
+def too_many_in_flight(seen: GroupSituation) -> Findings:
+    shares = _shares(seen)
     for partition in shares.partitions:
         free = any(one.state is RecordState.AVAILABLE for one in partition.ranges)
         if partition.in_flight < shares.most_in_flight or free:
@@ -232,14 +234,14 @@ def too_many_in_flight(it: GroupSituation) -> Findings:
         yield problem(
             f"{counted(partition.in_flight, 'record')} of {partition.name} are in flight, from the start offset "
             f"{partition.start} on, and share.partition.max.record.locks is {shares.most_in_flight}: nothing is "
-            f"delivered until {first.offsets} ({_waits(it, first)}) is done",
+            f"delivered until {first.offsets} ({_waits(seen, first)}) is done",
             "Only the oldest records make room: accept or reject them, or raise share.partition.max.record.locks.",
         )
 
 
-def is_given_up_soon(it: GroupSituation) -> Findings:
+def is_given_up_soon(seen: GroupSituation) -> Findings:
     """Records that were released, or held too long, so often that few tries are left."""
-    shares = _shares(it)
+    shares = _shares(seen)
     end = f"go to the dead letter queue {shares.queue}" if shares.queue else "are given up, with no dead letter queue"
     for partition in shares.partitions:
         last_try = [one for one in partition.ranges if _has_last_try(one, shares.most_deliveries)]
@@ -252,19 +254,19 @@ def is_given_up_soon(it: GroupSituation) -> Findings:
             )
 
 
-def all_is_done(it: GroupSituation) -> Findings:
-    for partition in _shares(it).partitions:
+def all_is_done(seen: GroupSituation) -> Findings:
+    for partition in _shares(seen).partitions:
         if partition.start == partition.end:
-            first = f", or were there before it first fetched (share.auto.offset.reset is {_shares(it).offset_reset})"
+            first = f", or were there before it first fetched (share.auto.offset.reset is {_shares(seen).offset_reset})"
             yield info(
-                f"group {it.group.group_id} is through with {partition.name}: all records before {partition.end} are "
+                f"group {seen.group.group_id} is through with {partition.name}: all records before {partition.end} are "
                 f"done{first if partition.end else ''}",
             )
 
 
-def _shares(it: GroupSituation) -> ShareGroupView:
-    assert it.shares is not None, "rules of share groups are asked for these alone"
-    return it.shares
+def _shares(seen: GroupSituation) -> ShareGroupView:
+    assert seen.shares is not None, "rules of share groups are asked for these alone"
+    return seen.shares
 
 
 def _is_assigned(assignment: Mapping[str, Sequence[int]], partition: PartitionView) -> bool:
@@ -283,19 +285,19 @@ def _offsets(ranges: list[RangeView]) -> str:
     return listed(one.offsets for one in ranges)
 
 
-def _waits(it: GroupSituation, one: RangeView) -> str:
+def _waits(seen: GroupSituation, one: RangeView) -> str:
     match one.state:
         case RecordState.ACQUIRED:
-            return f"is acquired by {_named(it, one.member_id)} for {seconds(one.lock_left_ms)} more"
+            return f"is acquired by {_named(seen, one.member_id)} for {seconds(one.lock_left_ms)} more"
         case RecordState.ARCHIVING:
-            return f"is on its way to the dead letter queue {_shares(it).queue}"
+            return f"is on its way to the dead letter queue {_shares(seen).queue}"
         case _:
             return f"waits for a member that acquires it, and was delivered {one.delivery_count} times"
 
 
-def _named(it: GroupSituation, member_id: str) -> str:
+def _named(seen: GroupSituation, member_id: str) -> str:
     """The member, also one that has left the group and kept its share session."""
-    found = next((member for member in it.group.members if member.member_id == member_id), None)
+    found = next((member for member in seen.group.members if member.member_id == member_id), None)
     return f"member {member_id}, which has left the group," if found is None else who(found)
 
 

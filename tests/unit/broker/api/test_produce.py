@@ -206,6 +206,7 @@ def test_a_partition_that_is_named_twice_is_refused() -> None:
 
     assert named(("t", [(0, a), (1, b)])) == [("t", [(0, a), (1, b)])]
     assert named(("t", [(0, a)]), ("u", []), ("t", [(1, b)])) == [("t", [(0, a), (1, b)])]
-    for topics in ([("t", [(0, a), (0, b)])], [("t", [(0, a)]), ("u", [(0, a)]), ("t", [(0, b)])]):
+    again: list[Any] = [[("t", [(0, a), (0, b)])], [("t", [(0, a)]), ("u", [(0, a)]), ("t", [(0, b)])]]
+    for topics in again:
         with pytest.raises(InvalidRequest, match="Partition 0 of topic t is named twice"):
             named(*topics)
