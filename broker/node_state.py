@@ -144,13 +144,7 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     credentials = Credentials(current, seams.random, clock.wall_ms, workers)
     sources = Sources(clock, seams.random, workers, credentials.find, credentials.salt)
     security, metrics = NodeSecurity(current, sources, request_wheel), Metrics(_most(config))
-    metrics.counter(
-        "odradek_authentications_total",
-        "Clients that authenticated by SASL, and those that were refused.",
-        ("listener", "mechanism", "outcome"),
-        security.counts,
-        permanent=True,
-    )
+    count_authentications(metrics, security)
     return Base(
         config.node_id,
         seams,
@@ -163,6 +157,17 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
         security,
         NodeState(seams.connect),
         _authorizer(config),
+    )
+
+
+def count_authentications(metrics: Metrics, security: NodeSecurity) -> None:
+    """Register the metric of who came in."""
+    metrics.counter(
+        "odradek_authentications_total",
+        "Clients that authenticated by SASL, and those that were refused.",
+        ("listener", "mechanism", "outcome"),
+        security.counts,
+        permanent=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""`odradek cluster`, `reassign`, `doctor -b` and `backup create -b`: the brokers of a cluster.
+"""`odradek cluster status`, `reassign`, `doctor -b` and `backup create -b`: the brokers of a cluster.
 
 Their state, partitions that move between them, what keeps clients on this machine from them, and a copy of one's data.
 """
@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition
 from kafka.errors import IncompatibleBrokerVersion
 
+from odradek.cli import cluster_nodes, features
 from odradek.cli.connection import TargetCluster, connected, error_name, sentence
 from odradek.cli.general import ClusterCommands
 from odradek.cli.kafka_python import require_no_error
@@ -27,7 +28,11 @@ from odradek.cli.positions import partitions_of
 
 @click.group("cluster", cls=ClusterCommands)
 def main() -> None:
-    """The state of the cluster."""
+    """The state of the cluster, its quorum, log directories and features."""
+
+
+for _command in (cluster_nodes.quorum, cluster_nodes.log_dirs, cluster_nodes.unregister, features.main):
+    main.add_command(_command)
 
 
 @main.command()

@@ -38,7 +38,7 @@ def name_of(code: int) -> str:
 def require_no_error(answer: Any) -> None:
     """Raises KafkaError if an answer, or a part of one, has an error."""
     if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")
+        raise kafka_errors.for_code(answer.error_code)(getattr(answer, "error_message", None) or "")
 
 
 OF_KAFKA_PYTHON = {

@@ -30,9 +30,14 @@ COMMANDS = {
     "acls": Entry("access:acls", "List, add and remove access rules.", ("acl",)),
     "users": Entry("operations:users", "List, add and delete users of SCRAM.", ("user",)),
     "quotas": Entry("access:quotas", "List, set and remove quotas of clients.", ("quota",)),
-    "cluster": Entry("cluster", "The state of the cluster.", ("brokers",)),
+    "tokens": Entry("tokens", "Create, list, renew and expire delegation tokens.", ("token",)),
+    "cluster": Entry("cluster", "The state of the cluster, its quorum, log directories and features.", ("brokers",)),
+    "configs": Entry("configs", "List and set configurations of brokers and levels of loggers.", ("config",)),
+    "client-metrics": Entry("client_metrics", "Subscriptions to metrics that clients push."),
+    "top": Entry("top", "Watch a cluster: rates, lag of groups, brokers."),
     "check": Entry("check", "One line and an exit status, for a monitor.", ("monitor",)),
     "reassign": Entry("cluster:reassign", "Move partitions to other brokers.", ("reassignments",)),
+    "elect": Entry("elect", "Elect leaders: the preferred ones, or replicas that are not in sync."),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
     "explain": Entry("operations:explain", "Say why a consumer gets nothing, and what to do."),
@@ -55,7 +60,6 @@ class CommandLine(Commands):
     other_words: ClassVar = {
         **dict.fromkeys(("start", "run", "server", "broker"), "serve"),
         "logs": "log",
-        "configs": "topics",
     }
 
     def resolve_command(

@@ -27,7 +27,7 @@ class Output:
         if self.as_json:
             self.document([dict(zip(columns, row, strict=True)) for row in found])
         else:
-            self.lines([[title.upper().replace("_", "-") for title in columns], *found])
+            self.lines([titles(columns), *found])
 
     def document(self, value: object) -> None:
         """Print JSON. What was refused stands at the end of an array, so that there is one document."""
@@ -37,10 +37,8 @@ class Output:
 
     def lines(self, rows: Sequence[Sequence[object]]) -> None:
         """Print rows whose columns stand below each other."""
-        texts = [[shown(value) for value in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        for row in texts:
-            click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        for line in aligned(rows):
+            click.echo(line)
 
     def result(self, what: Mapping[str, Any], done: str) -> None:
         """Tell that something was done: `what` are the fields of JSON, the first of which has the name."""
@@ -66,6 +64,18 @@ class Output:
             self.document(results)
         if self.failures:
             raise click.exceptions.Exit(1)
+
+
+def aligned(rows: Sequence[Sequence[object]]) -> list[str]:
+    """The rows as lines whose columns stand below each other."""
+    texts = [[shown(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+
+
+def titles(columns: Iterable[str]) -> list[str]:
+    """The titles of columns, as tables have them."""
+    return [title.upper().replace("_", "-") for title in columns]
 
 
 def print_explanation(out: Output, explanation: Explanation) -> None:

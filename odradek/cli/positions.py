@@ -13,13 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from odradek.cli.connection import refusals
+from odradek.cli.durations import SECONDS
 from odradek.cli.general import LARGEST
 from odradek.cli.output import Output
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
 
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
 FORMS = "start, end, an offset, a time (2026-01-31T12:00:00Z, @MILLISECONDS) or how long ago (-90s, -15m, -2h, -7d)"
 
 

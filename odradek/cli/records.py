@@ -25,6 +25,7 @@ ENCODINGS: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
     "base64": (lambda data: base64.b64encode(data).decode(), lambda text: base64.b64decode(text, validate=True)),
 }
 """How bytes are written as text and read from it."""
+FIELDS = "%t %p %o %T %k %v %h %K %S"
 ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 
 
@@ -103,34 +104,37 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
     return json.dumps(value).encode()
 
 
-def formatter(form: str, errors: str = "backslashreplace") -> Callable[[Message], str]:
+def formatter(form: str, errors: str = "backslashreplace", null: str = "") -> Callable[[Message], str]:
     """Return the writer of records in a form: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %v\\n".
 
-    `errors` is how bytes that are no UTF-8 become text.
+    `errors` is how bytes that are no UTF-8 become text, `null` what a template has for a key, value or header without.
     """
     if form == "json":
         return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
     if form == "text":
         form = "%v\\n"
     if form in ENCODINGS:
-        return _template("%v\\n", ENCODINGS[form][0])
+        return _template("%v\\n", ENCODINGS[form][0], null)
     if "%" not in form:
         raise click.BadParameter(
-            f"{form!r}: expected text, json, hex, base64, or a template with %t %p %o %T %k %v %h",
+            f"{form!r}: expected text, json, hex, base64, or a template with {FIELDS}",
             param_hint="--format",
         )
-    unknown = re.search(r"%(?![tpoTkvh]).?", form.replace("%%", ""))
+    unknown = re.search(r"%(?![tpoTkvshKS]).?", form.replace("%%", ""))
     if unknown:
         raise click.BadParameter(
-            f"{form!r}: expected %t %p %o %T %k %v %h, or %% for a percent sign, not {unknown[0]}",
+            f"{form!r}: expected {FIELDS}, or %% for a percent sign, not {unknown[0]}",
             param_hint="--format",
         )
-    return _template(form, lambda data: data.decode("utf-8", errors))
+    return _template(form, lambda data: data.decode("utf-8", errors), null)
 
 
-def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message], str]:
+def _template(template: str, text: Callable[[bytes], str], null: str) -> Callable[[Message], str]:
     def field(data: Any) -> str:
-        return "" if data is None else text(data)
+        return null if data is None else text(data)
+
+    def size(data: Any) -> str:
+        return str(-1 if data is None else len(data))
 
     fields: dict[str, Callable[[Message], str]] = {
         "%t": lambda message: str(message.topic()),
@@ -139,10 +143,13 @@ def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message]
         "%T": lambda message: str(message.timestamp()[1]),
         "%k": lambda message: field(message.key()),
         "%v": lambda message: field(message.value()),
+        "%s": lambda message: field(message.value()),
+        "%K": lambda message: size(message.key()),
+        "%S": lambda message: size(message.value()),
         "%h": lambda message: ",".join(f"{name}={field(value)}" for name, value in _headers(message)),
         "%%": lambda message: "%",
     }
-    pieces = re.split(r"(%[tpoTkvh%]|\\[nt\\])", template)
+    pieces = re.split(r"(%[tpoTkvshKS%]|\\[nt\\])", template)
     return lambda message: "".join(
         fields[piece](message) if piece in fields else ESCAPES.get(piece, piece) for piece in pieces
     )

@@ -15,15 +15,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.connection import TargetCluster, connected, error_name, refusals, sentence
-from odradek.cli.general import pairs
+from odradek.cli.general import LARGEST, pairs
+from odradek.cli.known_names import Consume, Produce
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, led, resolve, some_partitions_of, with_numbers, within
-from odradek.cli.records import ENCODINGS, RecordCounter, decoded, formatter, from_json
+from odradek.cli.records import ENCODINGS, FIELDS, RecordCounter, decoded, formatter, from_json
 
 FORMATS = (*ENCODINGS, "json")
 
 
-@click.command("produce")
+@click.command("produce", cls=Produce)
 @click.argument("topic")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -141,7 +142,7 @@ def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[st
 POLL_S = 0.2
 
 
-@click.command("consume")
+@click.command("consume", cls=Consume)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("-o", "--offset", "--from", "position", type=POSITION, help=f"Where to begin; default: start. {FORMS}.")
 @click.option(
@@ -149,10 +150,12 @@ POLL_S = 0.2
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-e", "--until-end", is_flag=True, help="End where the partitions end.")
-@click.option("-g", "--group", help="Read as a member of this group, and commit.")
 @click.option(
-    "-f", "--format", "form", default="text", help="text, json, hex, base64, or a template: %t %p %o %T %k %v %h."
+    "--last", type=click.IntRange(1, LARGEST), metavar="N", help="Only the last N offsets of each partition; then end."
 )
+@click.option("-g", "--group", help="Read as a member of this group, and commit.")
+@click.option("-f", "--format", "form", default="text", help=f"text, json, hex, base64, or a template: {FIELDS}.")
+@click.option("--null", metavar="TEXT", default="", help="What a template has for null; default: nothing.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -168,16 +171,24 @@ def consume(
     partitions: tuple[int, ...],
     count: int | None,
     until_end: bool,
+    last: int | None,
     group: str | None,
     form: str,
+    null: str,
     isolation: str,
 ) -> None:
-    """Read records, and print each; `--json` and `--format json` print an object on each line."""
-    if group is not None and (position is not None or partitions):
-        raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
+    """Read records, and print each; `--json` and `--format json` print an object on each line.
+
+    In a template %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %v (%s) the value, %h
+    the headers, %K and %S the bytes of key and value, -1 where it is null.
+    """
+    if group is not None and (position is not None or partitions or last):
+        raise click.UsageError("--group reads what the group has not read: without --offset, --last and --partition")
+    if last is not None and position is not None:
+        raise click.UsageError("--last and --offset both say where to begin: expected one of them")
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
-    written = formatter("json" if out.as_json else form, _exact())
+    written = formatter("json" if out.as_json else form, _exact(), null)
     admin, notices = cluster.admin(), Output(as_json=False)  # records are no part of one document
     every = some_partitions_of(admin, notices, topics)
     consumer = Consumer(
@@ -196,13 +207,14 @@ def consume(
         without_end = {(place.topic, place.partition) for place in every}
         without_end -= {(place.topic, place.partition) for place in led(admin, notices, every)}
     else:
-        start = OffsetSpec.earliest() if position is None else position
-        offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
+        start = OffsetSpec.latest() if last else OffsetSpec.earliest() if position is None else position
+        wanted = resolve(admin, notices, with_numbers(every, partitions), start)
+        offsets = within(admin, notices, {place: offset - (last or 0) for place, offset in wanted.items()})
         if not offsets:
             notices.end()
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
     try:
-        _read(consumer, notices, written, count, until_end, group is not None, without_end)
+        _read(consumer, notices, written, count, until_end or last is not None, group is not None, without_end)
     except KeyboardInterrupt:
         click.echo(err=True)
     finally:

@@ -75,6 +75,28 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
     ("", ("transactions", "abort", "payer")),
     ("", ("transactions", "abort", "nobody")),
     ("", ("consume", "prices", "-e")),
+    ("", ("configs", "set", "--all", "log.retention.ms=60000", "log.retention.hours=7")),
+    ("", ("configs", "set", "--all", "log.retention.ms=soon")),
+    ("", ("configs", "set", "--broker", "1", "log.cleaner.threads=2", "--dry-run")),
+    ("", ("configs", "set", "--broker", "1", "log.dirs=/elsewhere")),
+    ("", ("configs", "set", "--broker", "1", "--loggers", "no.such.logger=DEBUG")),
+    ("", ("configs", "list", "log.retention.ms", "log.cleaner.threads")),
+    ("", ("configs", "unset", "--all", "log.retention.ms")),
+    ("", ("configs", "list", "log.retention.ms", "--broker", "1", "--json")),
+    ("", ("client-metrics", "set", "all", "--metrics", "*", "--interval", "30s", "--match", "client_id=a.*")),
+    ("", ("client-metrics", "set", "all", "--match", "colour=x")),
+    ("", ("client-metrics", "list")),
+    ("", ("client-metrics", "delete", "all", "none")),
+    ("", ("client-metrics", "list", "--json")),
+    ("", ("cluster", "log-dirs", "--topic", "prices", "--partitions")),
+    ("", ("cluster", "features", "downgrade", "streams.version=0")),
+    ("", ("cluster", "features", "upgrade", "streams.version=1")),
+    ("", ("cluster", "features", "upgrade", "no.such=1")),
+    ("", ("cluster", "unregister", "7")),
+    ("", ("elect", "preferred")),
+    ("", ("elect", "preferred", "orders:0", "orders:9")),
+    ("", ("tokens", "list")),
+    ("", ("tokens", "create")),
     ("", ("topics", "delete", "orders", "nowhere")),
 ]
 
@@ -82,6 +104,8 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
 def alike(text: str) -> str:
     """Output without what may differ: ids, ages, and the sentence behind the name of an error."""
     text = re.sub(r"  id \S+", "  id ID", text)
+    text = re.sub(r"^(1  ) +/\S+ +(prices-\d) .*$", r"\1\2", text, flags=re.MULTILINE)  # sizes and folders
+    text = re.sub("LOG-DIR +", "LOG-DIR ", text)
     text = re.sub(r"([A-Z]{2,}_[A-Z_]+)(: [^()\n]*)", r"\1", text)
     return re.sub(r"(payer\s+\w+)\s.*?(prices-0|-)\s+1\n", r"\1 \2\n", text)
 

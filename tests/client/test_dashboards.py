@@ -18,9 +18,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.observe.collector import other_names
 from odradek import Broker
+from tools import metrics_table
 
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
@@ -188,3 +191,22 @@ def test_prometheus_takes_our_alerts_and_expressions(tmp_path: Path) -> None:
         text=True,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_metric_of_a_broker_is_listed_in_the_documentation(found: Found) -> None:
+    """In two steps: the list is what the code registers, and a broker that has worked says nothing else."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert page == metrics_table.page(page), "python -m tools.metrics_table writes it"
+    listed = {row[0] for row in metrics_table.registered()}
+    known = listed | {_second_name(name) for name in listed}
+    derived = re.compile(r"_(bucket|sum|count|created|total|info)$")
+    unknown = {name for name in found if name not in known and f"{name}_total" not in known}
+    unknown = {name for name in unknown if derived.sub("", name) not in known}
+    assert {name for name in unknown if not name.startswith("kafka_client_")} == set()
+
+
+def _second_name(name: str) -> str | None:
+    """The name of the same by Confluent's rules."""
+    counter = name.endswith("_total")
+    family: Any = (CounterMetricFamily if counter else GaugeMetricFamily)(name, "")
+    return next((other.name for other in other_names(family)), None)

@@ -22,7 +22,12 @@ def _messages(api: str) -> Iterator[Any]:
 
 AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse = _messages("AlterShareGroupOffsets")
 CreateBackupRequest, CreateBackupResponse = _messages("CreateBackup")
+CreateDelegationTokenRequest, CreateDelegationTokenResponse = _messages("CreateDelegationToken")
+DescribeDelegationTokenRequest, DescribeDelegationTokenResponse = _messages("DescribeDelegationToken")
 DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse = _messages("DescribeShareGroupOffsets")
+ExpireDelegationTokenRequest, ExpireDelegationTokenResponse = _messages("ExpireDelegationToken")
 ExplainRequest, ExplainResponse = _messages("Explain")
+RenewDelegationTokenRequest, RenewDelegationTokenResponse = _messages("RenewDelegationToken")
 ShareGroupDescribeRequest, ShareGroupDescribeResponse = _messages("ShareGroupDescribe")
 StreamsGroupDescribeRequest, StreamsGroupDescribeResponse = _messages("StreamsGroupDescribe")
+UnregisterBrokerRequest, UnregisterBrokerResponse = _messages("UnregisterBroker")

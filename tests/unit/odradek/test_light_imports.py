@@ -24,7 +24,7 @@ def test_every_name_of_the_kit_can_be_imported() -> None:
         _ = odradek.Brokers
 
 
-@pytest.mark.parametrize("command", ["topics", "streaming"])
+@pytest.mark.parametrize("command", ["topics", "streaming", "elect"])
 def test_commands_that_work_through_librdkafka_do_not_import_kafka_python(command: str) -> None:
     modules = loaded_by(f"import odradek.cli.{command}")
     assert "confluent_kafka" in modules
