@@ -33,7 +33,7 @@ kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties -
 kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --list
 ```
 
-or without a JVM, and with the login of a context in place of [`admin.properties`](operations.md#in-place-of-kafkas-scripts):
+or without a JVM, with a context in place of [`admin.properties`](operations.md#in-place-of-kafkas-scripts):
 
 ```
 odradek acls add --principal User:app --operation read --operation write --topic orders- --prefixed
