@@ -13,13 +13,13 @@ for unwanted in ("hypothesis", "rich"):
     sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
 
 TEMPLATE = "template"
-"""The word in place of a command with which the test kit runs its template; a number of a descriptor follows."""
+"""The word in place of a command with which the test kit runs its template (`odradek/warm.py`)."""
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [TEMPLATE]:
         from broker.template import Template
 
-        sys.argv[1:] = Template(int(sys.argv[2])).arguments_of_node()
+        sys.argv[1:] = Template(int(sys.argv[2]), together=sys.argv[3:] == ["together"]).arguments_of_node()
     from broker.program import main
 
     main(prog_name="odradek")

@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+from protocol import compiled
+
 PR_SET_PDEATHSIG = 1
 FIRST_FREE = 16
 """Descriptors are moved up to this number or above before they take their places below it."""
@@ -54,6 +56,7 @@ def keep(*descriptors: int) -> None:
         if int(name) >= len(moved):
             with contextlib.suppress(OSError):  # that of the listing itself
                 os.close(int(name))
+    compiled.begin_in_fork()
 
 
 def take_environment(environment: Mapping[str, str]) -> None:

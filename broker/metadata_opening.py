@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.config.broker_config import BrokerConfig
@@ -19,7 +20,6 @@ from broker.config.controllers import (
 from broker.config.listeners import Listener
 from broker.membership.broker_clients import BrokerClients
 from broker.membership.config_schema import NodeConfigSchema
-from broker.membership.followed_metadata import Belonging, FollowedMetadata
 from broker.membership.metadata_cache import MetadataCache, endpoint_of
 from broker.membership.publisher import Joining, NodeMetadata
 from broker.membership.standalone import StandaloneMetadata
@@ -32,6 +32,9 @@ from controller.decision import Surroundings
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import UNKNOWN_EPOCH, LogDirs
+
+if TYPE_CHECKING:
+    from broker.membership.followed_metadata import FollowedMetadata
 
 INSPECTION_TIMEOUT_MS = 2_000
 """Somebody waits for the answer: a broker that gives none for so long is told of instead."""
@@ -86,6 +89,8 @@ async def _read_own(base: Base, dirs: LogDirs, around: Surroundings, undo: Async
 
 
 async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncExitStack) -> FollowedMetadata:
+    from broker.membership.followed_metadata import Belonging, FollowedMetadata
+
     who = Belonging(
         base.node_id,
         dirs.cluster_id,

@@ -14,12 +14,10 @@ import structlog
 from broker.background import Periodic, Stopped, end_work
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.membership.controller_port import Controller
-from broker.membership.followed_metadata import FollowedMetadata
 from broker.membership.publisher import Follower, NodeMetadata
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
-from broker.observe.cluster_metrics import register_cluster_metrics
 from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
 from broker.observe.exporter_metrics import register_exporter_metrics
 from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
@@ -194,11 +192,14 @@ class Node:
         shares = self.coordinators.share
         register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
         register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
-        if isinstance(self.metadata, FollowedMetadata):
+        log = self.cluster.metadata_log
+        if log is None:
+            from broker.membership.followed_metadata import FollowedMetadata
+            from broker.observe.cluster_metrics import register_cluster_metrics
+
+            assert isinstance(self.metadata, FollowedMetadata)
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
         else:
-            assert self.cluster.metadata_log is not None
-            log = self.cluster.metadata_log
             register_controller_metrics(metrics, self.node_id, self.cluster.cache, log, self._elections, rates)
             register_state(metrics, lambda: self.state.not_ready)
         addresses = self.bound.addresses

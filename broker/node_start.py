@@ -24,7 +24,6 @@ from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.broker_clients import BrokerClients
-from broker.membership.controller_service import ControllerService
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
 from broker.membership.publisher import NodeMetadata
@@ -45,7 +44,7 @@ from broker.node_state import Base, Bound, Seams, new_base
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import ClusterMetadata, Coordinators, LocalServices, RequestContext, Services
@@ -58,6 +57,7 @@ from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.authorization.guard import Guard
+    from broker.membership.controller_service import ControllerService
     from broker.observe.http import HttpServer
 
 
@@ -288,6 +288,8 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
     """Make the service by which a node with its own controller is the controller of other nodes too."""
     if not isinstance(metadata, StandaloneMetadata):
         return None
+    from broker.membership.controller_service import ControllerService
+
     session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
     clock = base.seams.clock.machine
     return ControllerService(metadata.controller, metadata.log, clock, dirs.cluster_id, session_timeout_ms)
@@ -320,6 +322,8 @@ def _services(
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
     slots = config.integer("max.incremental.fetch.session.cache.slots")
+    fetch_sessions = FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random)
+    replicas.tell_changes_to(fetch_sessions)
     local = LocalServices(
         base.node_id,
         current,
@@ -327,7 +331,7 @@ def _services(
         seams.random,
         base.metrics,
         limits.throttling,
-        FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
+        fetch_sessions,
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
         DelegationTokens(current),

@@ -18,7 +18,6 @@ import shutil
 import socket
 import sys
 from collections.abc import Awaitable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import structlog
@@ -44,6 +43,8 @@ EXTEND_BY_MS = 60_000
 ENVIRONMENT = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """What systemd sets for the process that it starts, and for no process that this one starts."""
 KAFKA_VERSION = "4.4"
+INFO = "odradek-", ".dist-info"
+"""How the name of the folder begins and ends in which an installer describes the package, around its version."""
 
 
 def allow_many_descriptors() -> tuple[int, int]:
@@ -252,7 +253,10 @@ def _watchdog_ms(environ: Mapping[str, str]) -> float:
 
 
 def own_version() -> str:
-    try:
-        return version("odradek")
-    except PackageNotFoundError:  # run from the source tree alone
-        return "0"
+    """That of the installed package; importlib.metadata would parse a mail for it, by a library of its own."""
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder or os.curdir):
+                if name.startswith(INFO[0]) and name.endswith(INFO[1]):
+                    return name.removeprefix(INFO[0]).removesuffix(INFO[1])
+    return "0"  # run from the source tree alone

@@ -8,25 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.config.broker_config import BrokerConfig, CurrentConfig
-from broker.coordinators.group_coordinator import GroupCoordinator
-from broker.coordinators.share_coordinator import ShareCoordinator
-from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.membership.auto_create import AutoTopicCreation
-from broker.membership.broker_clients import BrokerClients
-from broker.membership.controller_port import Controller
-from broker.membership.controller_service import ControllerService
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
 from broker.network.request import Peer
-from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
-from broker.security.delegation_tokens import DelegationTokens
-from broker.security.node_security import NodeSecurity
 from broker.security.permissions import ALL, UNKNOWN
-from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
@@ -36,7 +25,18 @@ from protocol.errors import UnsupportedVersion
 from timing.clock import Clock
 
 if TYPE_CHECKING:
+    from broker.coordinators.group_coordinator import GroupCoordinator
+    from broker.coordinators.share_coordinator import ShareCoordinator
+    from broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from broker.membership.auto_create import AutoTopicCreation
+    from broker.membership.broker_clients import BrokerClients
+    from broker.membership.controller_port import Controller
+    from broker.membership.controller_service import ControllerService
+    from broker.observe.client_telemetry import ClientTelemetry
+    from broker.security.delegation_tokens import DelegationTokens
+    from broker.security.node_security import NodeSecurity
     from broker.security.permissions import Permissions
+    from broker.share.share_partitions import SharePartitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class Services:
 class RequestContext:
     """One request (`broker.network.request.Request`), and the parts of the node that handlers use.
 
-    `permissions` are those of the client, None without an authorizer.
+    `permissions` are those of the client, None without an authorizer. Requests that a client repeats have one context:
+    `answered` is for their handlers, what was found last time and the response made of it.
     """
 
     cluster: ClusterMetadata
@@ -121,6 +122,7 @@ class RequestContext:
     permissions: Permissions | None = None
     _image: MetadataImage | None = None
     _raw: Any = None
+    answered: tuple[Any, Any] = (None, None)
 
     @property
     def image(self) -> MetadataImage:
@@ -133,7 +135,7 @@ class RequestContext:
     def require(self, feature: str, protocol: str | None = None) -> None:
         """Raises UnsupportedVersion unless the cluster has the feature, and this node offers the groups' protocol."""
         is_offered = protocol is None or protocol in self.local.config.list_("group.coordinator.rebalance.protocols")
-        if not is_offered or not self.image.features.get(feature, 0):
+        if not is_offered or not self.cluster.cache.image.features.get(feature, 0):
             raise UnsupportedVersion
 
     def allows(

@@ -15,7 +15,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -42,11 +42,11 @@ from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
 from storage.workers import ThreadWorkers
-from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from broker.console import Console
+    from broker.registry.server import RegistryServer
     from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
@@ -115,7 +115,7 @@ class Ready:
     The line has `listeners` (the advertised host:port by listener), `bound` (as the setting `listeners`, with the ports
     that were opened), `controllers` (the host:port by which other nodes reach this one as their controller), `cluster`
     (the cluster's id), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
-    interface, null if it is off) and `pid`.
+    interface, null if it is off), `registry` (the URLs of the schema registry) and `pid`.
     """
 
     def __init__(self, descriptor: int | None, path: str | None) -> None:
@@ -125,7 +125,9 @@ class Ready:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
-    def tell(self, node: Node, http_port: int | None, control_url: str | None = None) -> None:
+    def tell(
+        self, node: Node, http_port: int | None, control_url: str | None = None, registry_urls: Sequence[str] = ()
+    ) -> None:
         """Write the line; a failure is only logged."""
         self.write(
             {
@@ -137,6 +139,7 @@ class Ready:
                 "http": http_port,
                 "http_host": node.local.config.string("odradek.http.host"),
                 "control": control_url,
+                "registry": list(registry_urls),
                 "pid": os.getpid(),
             }
         )
@@ -185,6 +188,7 @@ def _seams(
     files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
     if config.string("odradek.control").strip():
         from broker.faults.power_failure import PowerFailureFiles
+        from timing.adjustable_clock import AdjustableClock
 
         clock, files = AdjustableClock(clock), PowerFailureFiles(files)
     return Seams(clock, files, workers, random.SystemRandom(), tell=tell)
@@ -212,6 +216,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     try:
         check_export(loaded.config)
         control = _control_server(loaded.config)
+        registry = _registry_server(loaded.config)
         make_console = _console_maker(loaded.config)
         systemd.starting()
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
@@ -232,7 +237,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         return 1
     node = starting.result()
     _count_tracebacks(node, tracebacks)
-    if not await _live(node, loaded.config, seams, ready, control, make_console, systemd, stop):
+    if not await _live(node, loaded.config, seams, ready, control, registry, make_console, systemd, stop):
         return 1
     return await _stop(node, workers)
 
@@ -245,6 +250,15 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
+
+
+def _registry_server(config: BrokerConfig) -> RegistryServer | None:
+    """The schema registry's, imported if the configuration asks for it. Raises ListenError."""
+    if not config.is_broker or not config.list_("schema.registry.listeners"):
+        return None
+    from broker.registry.server import RegistryServer
+
+    return RegistryServer(config)
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
@@ -273,22 +287,26 @@ async def _live(
     seams: Seams,
     ready: Ready,
     control: ControlServer | None,
+    registry: RegistryServer | None,
     make_console: Callable[[Node], Console] | None,
     systemd: Systemd,
     stop: asyncio.Event,
 ) -> bool:
-    """Serve until the process is told to stop, or the node cannot go on; False if there is no port for HTTP."""
+    """Serve until the process is told to stop, or the node cannot go on; False if a port cannot be served."""
     GcTime().begin(node.local.metrics)
     console = None if make_console is None else make_console(node)
     try:
         http_port = await node.serve_http(None if console is None else console.answer)
-    except ListenError as error:
+        if registry is not None:
+            await registry.begin(node)
+    except (ListenError, SecurityError) as error:
         logger.error("cannot start", error=str(error))
         await node.stop()
         return False
     operator_requests.begin(node)
     process.exempt_loaded_modules_from_collection()
-    ready.tell(node, http_port, None if control is None else control.url)
+    control_url = None if control is None else control.url
+    ready.tell(node, http_port, control_url, [] if registry is None else registry.urls)
     if control is not None:
         control.begin(node)
     if console is not None and http_port is not None:
@@ -308,6 +326,8 @@ async def _live(
         await console.stop()
     if control is not None:
         await control.stop()
+    if registry is not None:
+        await registry.stop()
     return True
 
 

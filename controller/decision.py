@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from uuid import UUID
-
-from kio.schema.create_topics.v7.response import CreatableTopicConfigs
 
 from protocol.durations import ZERO
 from protocol.errors import PolicyViolation, Timeout
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.response import CreatableTopicConfigs
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -52,7 +52,7 @@ platforms=()
 machine=$(uname -m)
 for glibc in 2_17 2_24 2_26 2_27 2_28 2_31 2_34 2_35; do platforms+=(--platform "manylinux_${glibc}_$machine"); done
 $python -I -m pip download -q --no-deps --require-hashes --only-binary :all: --python-version $python_version \
-  "${platforms[@]}" --platform "manylinux2014_$machine" -r requirements.txt -d build/wheels
+  "${platforms[@]}" --platform "manylinux2014_$machine" --platform "manylinux1_$machine" -r requirements-registry.txt -d build/wheels
 
 echo "== image"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from odradek.controls import RemoteBroker as RemoteBroker
     from odradek.faults import Crash as Crash
     from odradek.faults import Fault as Fault
-    from odradek.groups import Delivery as Delivery
+    from odradek.group_kinds import DeadLetter as DeadLetter
+    from odradek.group_kinds import Delivery as Delivery
+    from odradek.group_kinds import Member as Member
+    from odradek.group_kinds import Task as Task
     from odradek.groups import Group as Group
     from odradek.groups import Lag as Lag
-    from odradek.groups import Member as Member
     from odradek.groups import Transaction as Transaction
     from odradek.process import Broker as Broker
     from odradek.process import BrokerStartError as BrokerStartError
@@ -45,7 +47,8 @@ _NAMES_BY_MODULE = {
     "control": ("ControlError", "ControlUnavailableError", "WaitTimeoutError"),
     "controls": ("RemoteBroker",),
     "faults": ("Crash", "Fault"),
-    "groups": ("Delivery", "Group", "Lag", "Member", "Transaction"),
+    "group_kinds": ("DeadLetter", "Delivery", "Member", "Task"),
+    "groups": ("Group", "Lag", "Transaction"),
     "process": ("Broker", "BrokerStartError"),
     "record": ("Record",),
     "report": ("Explanation", "Finding", "Journal", "JournalEntry"),

@@ -6,7 +6,6 @@ import io
 import os
 import sys
 
-from odradek import terminal
 from odradek.location import NODE_COMMANDS, become_the_node
 
 COMPLETION = "_ODRADEK_COMPLETE"
@@ -15,11 +14,13 @@ COMPLETION = "_ODRADEK_COMPLETE"
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
+    if COMPLETION not in os.environ and sys.argv[1:2] and sys.argv[1] in NODE_COMMANDS:
+        become_the_node(sys.argv[1:])
+    from odradek import terminal
+
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: what cannot be written is escaped
     terminal.guard()
-    if COMPLETION not in os.environ and sys.argv[1:2] and sys.argv[1] in NODE_COMMANDS:
-        become_the_node(sys.argv[1:])
     from odradek.cli.main import main as command_line
 
     return command_line(sys.argv[1:])

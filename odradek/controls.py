@@ -8,10 +8,11 @@ started (`SecuredControls`, whose clients may need TLS or a password), `RemoteBr
 from __future__ import annotations
 
 import os
+import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.assertions import History, require_exactly_once
 from odradek.clock import Clock, Snapshot, path_of
@@ -22,6 +23,9 @@ from odradek.record import Record
 from odradek.report import ENTRIES, Explanation, Journal, read_journal, report_text
 from odradek.security import Security, client_config
 from odradek.topic import DEFAULT_TIMEOUT, Topic
+
+if TYPE_CHECKING:
+    from odradek.chaos.play import Chaos
 
 Mark = dict[str, list[str]]
 """The things that there were at some time: the ids of topics, groups, transactional ids."""
@@ -62,9 +66,22 @@ class Controls(FaultControls):
         deleted: dict[str, list[str]] = self.control.post("/reset", mark=mark)
         return deleted
 
-    def group(self, group_id: str) -> Group:
-        """A consumer group, whether it exists or not."""
-        return Group(self._client, group_id)
+    def group(
+        self,
+        group_id: str,
+        *,
+        auto_offset_reset: str | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> Group:
+        """A group of any kind, whether it exists or not; `configs` are set, as {"share.delivery.count.limit": 2}.
+
+        `auto_offset_reset` is where a share group begins in a partition that it has not read yet: "earliest", or
+        "latest" (Kafka's default). It is the configuration share.auto.offset.reset; consumers of other groups have
+        their own.
+        """
+        group = Group(self._client, group_id)
+        begins = {} if auto_offset_reset is None else {"share.auto.offset.reset": auto_offset_reset}
+        return group.configure({**begins, **(configs or {})}) if begins or configs else group
 
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id."""
@@ -162,6 +179,39 @@ class Controls(FaultControls):
         aborted ones that were read. Crashes and restarts of the broker do not end it.
         """
         return History(self._client)
+
+    # -- production
+
+    last_chaos: Chaos | None = None
+    """The schedule that was asked for last, for the report of a test that fails."""
+
+    def chaos(
+        self,
+        seed: int | None = None,
+        *,
+        minutes: float = 1.0,
+        of: Sequence[str] | None = None,
+        every: float | None = None,
+        schedule: str | None = None,
+    ) -> Chaos:
+        """Draw what happens in production: leaders move, replies are lost, disks are slow, sessions end, clocks jump.
+
+        `with odradek.chaos(seed=7, minutes=2, of=["lost_replies", "clock_jumps"]): ...` plays it while the block runs,
+        one event every 2 seconds (`every`) on average. Without a seed one is drawn. When the test fails, its schedule
+        is shown; `schedule` is such a text, to play it again. `chaos(...).check(run)` shrinks it: see there.
+        """
+        from odradek.chaos import schedule as schedules
+        from odradek.chaos.play import Chaos
+
+        if schedule is not None:
+            found = Chaos(self, schedules.read(schedule))
+        else:
+            seed = secrets.randbelow(1_000_000) if seed is None else seed
+            kinds = schedules.USUAL if of is None else of
+            events = schedules.draw(seed, minutes * 60, kinds, schedules.EVERY_S if every is None else every)
+            found = Chaos(self, events, seed)
+        self.last_chaos = found
+        return found
 
     # -- snapshots
 

@@ -3,66 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self
 
 from odradek.control import ControlError, Described, in_thread
+from odradek.group_kinds import Member, ShareGroup, StreamsGroup, TopicPartition
 
-GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead"]
-TopicPartition = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of a group.
-
-    Attributes:
-        id: the member id, which the broker (or a newer client) made up.
-        assignment: the partitions it has, by topic.
-        topics: what it subscribes to; None if the broker cannot know.
-        waits_for: "JoinGroup" or "SyncGroup" while it waits for the answer to one.
-        session_ends_in: seconds until its session ends if it sends nothing more; None while it waits for an answer.
-    """
-
-    id: str
-    client_id: str
-    host: str
-    instance_id: str | None
-    protocol: str
-    leader: bool
-    topics: list[str] | None
-    assignment: dict[str, list[int]]
-    waits_for: str | None
-    session_ends_in: float | None
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions it has, as (topic, partition)."""
-        return [(topic, index) for topic, indexes in self.assignment.items() for index in indexes]
-
-
-DeliveryState = Literal["AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED"]
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Neighbouring records that a share group has in flight in one state; both offsets are inclusive.
-
-    Attributes:
-        delivery_count: how often they were acquired.
-        member: who has acquired them, None unless the state is ACQUIRED.
-        lock_ends_in: seconds until their acquisition lock ends, None unless the state is ACQUIRED.
-    """
-
-    topic: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    state: DeliveryState
-    delivery_count: int
-    member: str | None
-    lock_ends_in: float | None
+GroupState = Literal[
+    "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "NotReady", "Dead"
+]
 
 
 class Lag(dict[TopicPartition, int]):
@@ -78,14 +27,11 @@ class Lag(dict[TopicPartition, int]):
         return sum(self.values())
 
 
-class Group(Described):
+class Group(ShareGroup, StreamsGroup):
     """A group of any kind: classic, consumer, share, streams. Every look at it asks the broker anew.
 
     It is a str too, its id, and clients take it as that.
     """
-
-    _KIND = "groups"
-    _PARAMETER = "group"
 
     # -- how it is
 
@@ -132,62 +78,21 @@ class Group(Described):
         """The committed offsets, by (topic, partition)."""
         return _offsets(self._control().get(f"{self._path}/committed"))
 
-    # -- share groups
+    # -- configurations
 
-    def share_sessions(self) -> list[str]:
-        """The ids of the members that have a share session, which begins with a member's first fetch."""
-        found: list[str] = self._control().get(f"{self._path}/deliveries")["share_sessions"]
+    @property
+    def configs(self) -> dict[str, str]:
+        """What is set for this group itself, by Kafka's names."""
+        found: dict[str, str] = self._control().get(f"{self._path}/configs")["configs"]
         return found
 
-    def deliveries(self) -> list[Delivery]:
-        """List what a share group has in flight, by partition and offset: who has acquired what, how often, until when.
+    def configure(self, configs: Mapping[str, object]) -> Self:
+        """Set configurations of the group, which need not exist: `{"share.delivery.count.limit": 2}`.
 
-        Raises ControlError if it is no share group.
+        None removes one. They are gone after the test. Raises ControlError for a name or a value that Kafka refuses.
         """
-        found = self._control().get(f"{self._path}/deliveries")["partitions"]
-        return [
-            Delivery(topic=each["topic"], partition=each["partition"], **delivery)
-            for each in found
-            for delivery in each["in_flight"]
-        ]
-
-    def release(
-        self,
-        member: str | Member | None = None,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-    ) -> int:
-        """Release acquired records, as their consumer can; return how many.
-
-        Those of a member (by member id or client id), of a topic, of one of its partitions, or one record; all without
-        any of them. The next delivery counts one more; at share.delivery.count.limit they are given up.
-        """
-        return self._end("release", member, topic, partition, offset)
-
-    def expire_locks(
-        self,
-        member: str | Member | None = None,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-    ) -> int:
-        """End acquisition locks now, as if share.record.lock.duration.ms had passed; return how many records it were.
-
-        Which, is said as in `release`.
-        """
-        return self._end("expire_locks", member, topic, partition, offset)
-
-    def _end(
-        self, what: str, member: str | Member | None, topic: str | None, partition: int | None, offset: int | None
-    ) -> int:
-        name = member.id if isinstance(member, Member) else member
-        found: int = self._control().post(
-            f"{self._path}/{what}", member=name, topic=topic, partition=partition, offset=offset
-        )["released"]
-        return found
+        self._control().post(f"{self._path}/configs", configs=dict(configs))
+        return self
 
     # -- waits
 

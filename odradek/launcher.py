@@ -19,6 +19,7 @@ sys.path.insert(0, INSTALLED if os.path.isdir(INSTALLED) else os.path.dirname(HE
 for folder in os.environ.pop("ODRADEK_DEPENDENCIES", "").split(os.pathsep):
     if folder and folder not in sys.path:
         sys.path.append(folder)
-if sys.argv[1:2] != ["serve"]:  # whose log lines have colours, and escape the rest themselves
+# A node's log lines have colours, and escape the rest themselves; so do those of the forks of a template.
+if sys.argv[1:2] not in (["serve"], ["template"]):
     runpy.run_path(os.path.join(HERE, "terminal.py"))["guard"]()
 runpy.run_module("broker", run_name="__main__", alter_sys=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
@@ -26,12 +25,13 @@ class NotInstalledError(RuntimeError):
     """The node's packages cannot be run from where `odradek` is."""
 
 
-def launcher() -> Path:
+def launcher() -> str:
     """Find the script that runs the node. Raises NotInstalledError if `odradek` lies in an archive."""
-    script = Path(__file__).with_name(LAUNCHER)
-    if not script.is_file():
+    folder = os.path.dirname(os.path.abspath(__file__))
+    script = os.path.join(folder, LAUNCHER)
+    if not os.path.isfile(script):
         raise NotInstalledError(
-            f"odradek was imported from {script.parent}, which is no folder: a broker's process cannot run from inside "
+            f"odradek was imported from {folder}, which is no folder: a broker's process cannot run from inside "
             "an archive. Install odradek (pip install /path/to/odradek), or name a Python that has it: "
             'Broker(python="/path/to/python")'
         )
@@ -45,7 +45,7 @@ def command(arguments: Sequence[str], python: str | os.PathLike[str] | None = No
     """
     if python is not None:
         return [os.fspath(python), "-I", "-m", "odradek", *arguments]
-    return [sys.executable, "-I", str(launcher()), *arguments]
+    return [sys.executable, "-I", launcher(), *arguments]
 
 
 def environment(base: dict[str, str]) -> dict[str, str]:

@@ -113,6 +113,7 @@ class Broker(SecuredControls, Entered):
         self._closed = False
         self._listeners: dict[str, str] = {}
         self._http_port: int | None = None
+        self._registry_urls: list[str] = []
         self._control: ControlClient | None = None
 
     @property
@@ -131,6 +132,11 @@ class Broker(SecuredControls, Entered):
     def http_port(self) -> int | None:
         """The port of `/metrics` and `/healthz`; None if HTTP is off."""
         return self._http_port
+
+    @property
+    def registry_urls(self) -> list[str]:
+        """Where the schema registry is, as `schema.registry.listeners` says; none if there is none."""
+        return list(self._registry_urls)
 
     @property
     def control(self) -> ControlClient:
@@ -309,11 +315,14 @@ class Broker(SecuredControls, Entered):
         """Note that the broker serves; `ready` is what it has said of itself."""
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
+        self._registry_urls = ready.get("registry", [])
         self._control = self._control_client(ready["control"])
         # The next start uses the ports that this one was given.
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ready["bound"]
+        if self._registry_urls:
+            self._settings["schema.registry.listeners"] = ",".join(self._registry_urls)
 
     def _control_client(self, url: str | None) -> ControlClient | None:
         if self._control is not None:

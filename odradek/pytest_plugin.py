@@ -81,6 +81,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _marks(item: pytest.Item) -> Iterator[tuple[int, int]]:
     for broker in brokers_of(item):
+        broker.last_chaos = None
         try:
             yield id(broker), broker.journal(limit=0).mark
         except (ControlError, RuntimeError):
@@ -119,10 +120,11 @@ def _add_deaths(report: pytest.TestReport, words: str) -> None:
 
 
 def _text(broker: Controls, mark: int | None) -> str:
+    played = "" if broker.last_chaos is None else f"\n{broker.last_chaos.described()}"
     try:
-        return broker.report(since=mark)
+        return broker.report(since=mark) + played
     except (ControlError, RuntimeError) as error:
-        return f"the broker cannot say how it is: {error}"
+        return f"the broker cannot say how it is: {error}{played}"
 
 
 def brokers_of(item: pytest.Item) -> Iterator[Controls]:

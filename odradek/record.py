@@ -20,8 +20,33 @@ Timestamp = int | datetime.datetime
 """Milliseconds since 1970, or a time (one without a time zone is local)."""
 
 
-class Headers(tuple[tuple[str, bytes | None], ...]):
-    """A record's headers: pairs in their order, and `headers["name"]` is the last content under a name."""
+class Bytes(bytes):
+    """What a record has as bytes; equal to a str too, if it is that str in UTF-8: a key "7" comes out as it went in.
+
+    As a key of a dict, or in a set, only text in ASCII is found by its str.
+    """
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """As text. Raises UnicodeDecodeError if it is no UTF-8."""
+        return self.decode()
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other.encode(errors="surrogatepass") if isinstance(other, str) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = bytes.__hash__
+
+
+class Headers(tuple[tuple[str, Bytes | None], ...]):
+    """A record's headers: pairs in their order, and `headers["name"]` is the last content under a name.
+
+    They compare with lists of pairs and with dicts, whose contents may be bytes or str.
+    """
 
     __slots__ = ()
 
@@ -33,7 +58,7 @@ class Headers(tuple[tuple[str, bytes | None], ...]):
                 return content
         raise KeyError(at)
 
-    def get(self, name: str, default: bytes | None = None) -> bytes | None:
+    def get(self, name: str, default: Any = None) -> Any:
         """The last content under this name."""
         return next((content for known, content in reversed(self) if known == name), default)
 
@@ -53,14 +78,17 @@ NO_HEADERS = Headers()
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record in a topic. `timestamp` is milliseconds since 1970; a value None is a tombstone."""
+    """A record in a topic. `timestamp` is milliseconds since 1970; a value None is a tombstone.
+
+    Key, value and the contents of headers are bytes that compare with str too: `record.key == "7"`.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    key: bytes | None
-    value: bytes | None
+    key: Bytes | None
+    value: Bytes | None
     headers: Headers = NO_HEADERS
 
     @property
@@ -95,12 +123,12 @@ class Record:
         )
 
 
-def _bytes_of(answer: Mapping[str, Any], name: str) -> bytes | None:
+def _bytes_of(answer: Mapping[str, Any], name: str) -> Bytes | None:
     text: str | None = answer.get(name)
     if text is not None:
-        return text.encode()
+        return Bytes(text.encode())
     encoded = answer.get(f"{name}_base64")
-    return None if encoded is None else base64.b64decode(encoded)
+    return None if encoded is None else Bytes(base64.b64decode(encoded))
 
 
 def content_as_json(name: str, content: object) -> dict[str, str]:

@@ -32,11 +32,14 @@ FIXED_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_
 
 LINE_BYTES = 4096
 LOG_CHARACTERS = 500
-END_S = 5.0
 
 
 class NoForkError(Exception):
-    """The template did not fork a node."""
+    """The template did not fork a node; with `for_good` it never will."""
+
+    def __init__(self, why: str, *, for_good: bool) -> None:
+        super().__init__(why)
+        self.for_good = for_good
 
 
 class ForkedNode:
@@ -89,15 +92,18 @@ class ForkedNode:
 
 
 class Template:
-    """A process that has loaded what nodes need, as long as this process lives, or until it is closed."""
+    """A process that has loaded what nodes need, as long as this process lives, or until it is closed.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    With `together` its first nodes will be asked for at the same time.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *, together: bool = False) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._nodes: list[ForkedNode] = []
         with theirs:
             self._process = subprocess.Popen(
-                location.command(["template", str(theirs.fileno())]),
+                location.command(["template", str(theirs.fileno()), *(["together"] if together else [])]),
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -125,32 +131,31 @@ class Template:
             with theirs:
                 socket.send_fds(self._control, [b"n"], [theirs.fileno(), log, ready, folder])
             line.settimeout(timeout)
-            line.sendall(json.dumps(request).encode())
-            line.shutdown(socket.SHUT_WR)
+            line.sendall(json.dumps(request).encode() + b"\n")
             node = ForkedNode(line, _pid(line))
+            line.shutdown(socket.SHUT_WR)
             line.settimeout(None)
         except OSError as error:
-            line.close()
-            if self.lives:
-                self._process.kill()  # it hangs; a node that it may have forked by now is killed with it
-            raise NoForkError(f"the template process failed: {error}; {self._last_line()}") from error
+            line.close()  # then a node of which the template was about to say the process id is killed
+            why = f"the template process failed: {error}; {self._last_line()}"
+            raise NoForkError(why, for_good=not self._nodes and not isinstance(error, TimeoutError)) from error
         except BaseException:
             line.close()
             raise
         finally:
             os.close(folder)
-        self._nodes = [*(other for other in self._nodes if other.poll() is None), node]
+        self._nodes.append(node)
         return node
 
     def close(self) -> None:
-        """Fork no more; the process ends once its nodes have."""
+        """Fork no more; the process ends once its nodes have, at once if none runs."""
         with contextlib.suppress(OSError):  # it was killed
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         self._log.close()
         if all(node.poll() is not None for node in self._nodes):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)
+            self._process.kill()  # it may be loading something
+            self._process.wait()
 
     def _last_line(self) -> str:
         self._log.seek(0)
@@ -165,7 +170,7 @@ def _pid(line: socket.socket) -> int:
         raise ConnectionResetError("it has ended")
     said = json.loads(line.recv(first.index(b"\n") + 1))
     if "pid" not in said:
-        raise NoForkError(said["refused"])
+        raise NoForkError(said["refused"], for_good=True)
     pid: int = said["pid"]
     return pid
 
@@ -186,7 +191,7 @@ class Warm:
     def __init__(self) -> None:
         self.why_plain = None if sys.platform == "linux" else f"a fork is safe on Linux alone, not on {sys.platform}"
         self._lock = threading.Lock()
-        self._several = False
+        self._several = self._together = False
         self._template: Template | None = None
         self._made_for: object = None
 
@@ -196,8 +201,8 @@ class Warm:
         return self._template
 
     def expect_several(self) -> None:
-        """Note that more than one node is about to be started, so that the first one is a fork too."""
-        self._several = True
+        """Note that more than one node is about to be started at once, so that the first one is a fork too."""
+        self._several = self._together = True
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], log: int, ready: int, timeout: float
@@ -211,7 +216,7 @@ class Warm:
         try:
             return template.fork(arguments, environment, log, ready, timeout)
         except NoForkError as error:
-            with self._lock:
+            if error.for_good:
                 self.why_plain = str(error)
             return None
 
@@ -221,7 +226,8 @@ class Warm:
         made_for = (fixed, list(sys.path))
         if self._template is None or not self._template.lives or made_for != self._made_for:
             self.close()
-            self._template, self._made_for = Template(environment), made_for
+            self._template = Template(environment, together=self._together)
+            self._made_for = made_for
         return self._template
 
     def close(self) -> None:

@@ -42,10 +42,14 @@ class Texts:
 
     def begin(self, path: str) -> None:
         """Use what a file has; from now on new texts are noted."""
-        self._new = {}
+        self._new, self._index = {}, {}
         with contextlib.suppress(OSError):
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._index = _index(self._file)
+
+    @property
+    def is_begun(self) -> bool:
+        return self._new is not None
 
     def code(self, text: str, mode: str) -> CodeType:
         """Compile, unless the file has it."""
@@ -146,6 +150,12 @@ def begin() -> None:
     texts.begin(_file())
     for module, name, ours in ((dataclasses, "exec", execute), (collections, "eval", evaluate)):
         setattr(module, name, ours)  # these modules look for a global first, and then for the built-in function
+
+
+def begin_in_fork() -> None:
+    """Open the file anew, in a fork that has closed all descriptors: the number is another file's, some day."""
+    if texts.is_begun:
+        texts.begin(_file())
 
 
 def keep() -> None:

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from .api.table import API_BY_KEY
-from .java_strings import decode_utf8
+from .java_strings import REPLACING
 from .primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
 
 __all__ = [
@@ -46,7 +46,8 @@ def parse_request_header(buf: Buffer) -> RequestHeader:
 
     Raises DecodeError for a key not in the API table and for bytes that are no header.
     """
-    if len(buf) < _FIXED_SIZE:
+    size = len(buf)
+    if size < _FIXED_SIZE:
         raise underflow("request header", _FIXED_SIZE, buf, 0)
     key, version, correlation_id, length = _unpack_fixed(buf)
     api = API_BY_KEY.get(key)
@@ -56,12 +57,12 @@ def parse_request_header(buf: Buffer) -> RequestHeader:
     client_id = None
     if length >= 0:
         end = pos + length
-        if end > len(buf):
+        if end > size:
             raise underflow("client id", length, buf, pos)
-        client_id = decode_utf8(buf[pos:end]) if length else ""
+        client_id = str(buf[pos:end], "utf-8", REPLACING) if length else ""
         pos = end
     if version >= api.first_flexible:
-        pos = skip_tagged_fields(buf, pos)
+        pos = pos + 1 if pos < size and not buf[pos] else skip_tagged_fields(buf, pos)
     return _new_header((key, version, correlation_id, client_id, pos))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 from socket import AF_INET6, inet_pton
 
-_REPLACING = "as-java-replaces"
+REPLACING = "as-java-replaces"
+"""The error handler by which `str(data, "utf-8", REPLACING)` is `decode_utf8`, where a call more would count."""
+
 _INT_MASK = 0xFFFFFFFF
 _INT_SIGN = 0x80000000
 _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
@@ -13,7 +15,7 @@ _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 
 def decode_utf8(data: bytes | bytearray | memoryview) -> str:
     """Java's `new String(data, UTF_8)`: invalid bytes become replacement characters, and nothing raises."""
-    return str(data, "utf-8", _REPLACING)
+    return str(data, "utf-8", REPLACING)
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
@@ -26,7 +28,7 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.end
 
 
-codecs.register_error(_REPLACING, _replace)
+codecs.register_error(REPLACING, _replace)
 
 for _encoding in ("utf-16-be", "utf-16-le"):
     codecs.lookup(_encoding)  # Python opens their modules at first use, when no descriptor may be left

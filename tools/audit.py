@@ -1,4 +1,6 @@
-"""Known weaknesses of the packages in requirements.txt, by pip-audit. `python -m tools.audit`: 0 for none, 1 for some.
+"""Known weaknesses of what the image has (requirements-registry.txt), by pip-audit.
+
+`python -m tools.audit`: status 0 for none, 1 for some.
 
 A registry's mirror may have no advisories. Then nothing can be said, and the status is 2.
 """
@@ -10,7 +12,8 @@ import subprocess
 import sys
 from typing import Any
 
-COMMAND = ("-m", "pip_audit", "-r", "requirements.txt", "--disable-pip", "--progress-spinner", "off", "-f", "json")
+REQUIREMENTS = "requirements-registry.txt"
+COMMAND = ("-m", "pip_audit", "-r", REQUIREMENTS, "--disable-pip", "--progress-spinner", "off", "-f", "json")
 
 
 def verdict(packages: list[dict[str, Any]]) -> tuple[int, str]:

@@ -16,6 +16,7 @@ CONTROLLER = 3000
 
 _ACLS = "odradek.create.acls"
 _LISTENER = "CONTROLLER"
+_REGISTRY = "schema.registry.listeners"
 _PROTOCOLS = "listener.security.protocol.map"
 _REPLICAS = 3
 
@@ -118,7 +119,7 @@ def _of_listener(config: BrokerConfig) -> Settings:
 
 
 def _more_ports(config: BrokerConfig, step: int) -> Settings:
-    """The ports of metrics and of the control interface, if they are given, `step` after those of the first node."""
+    """The ports besides the listeners', if they are given, `step` after those of the first node."""
     settings: Settings = {}
     http_port = config.integer("odradek.http.port")
     if "odradek.http.port" in config.given and http_port > 0:
@@ -127,7 +128,16 @@ def _more_ports(config: BrokerConfig, step: int) -> Settings:
     if control is not None and control[1]:
         host = f"[{control[0]}]" if ":" in control[0] else control[0]
         settings["odradek.control"] = f"{host}:{_port(control[1] + step)}"
+    registry = config.list_(_REGISTRY)
+    if registry:
+        settings[_REGISTRY] = ",".join(_moved(url, step * len(registry)) for url in registry)
     return settings
+
+
+def _moved(url: str, step: int) -> str:
+    """The address with its port so much further, unless it is for a free one."""
+    head, _, port = url.removesuffix("/").rpartition(":")
+    return f"{head}:{_port(int(port) + step)}" if port.isdecimal() and int(port) else url
 
 
 def _require_distinct_ports(listeners: Sequence[Listener], count: int) -> None:

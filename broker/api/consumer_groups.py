@@ -92,7 +92,13 @@ def _answer(
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     if not answer.done():
         return Later(answer, respond)
-    return respond(answer.result()) if heartbeat.tells_nothing else _linger(ctx, answer.result())
+    found = answer.result()
+    if not heartbeat.tells_nothing:
+        return _linger(ctx, found)
+    if ctx.answered[0] != found:
+        ctx.answered = found, respond(found)
+    response: ConsumerGroupHeartbeatResponse = ctx.answered[1]
+    return response
 
 
 async def _linger(ctx: RequestContext, answer: ConsumerHeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:

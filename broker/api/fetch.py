@@ -8,7 +8,7 @@ fetch of a follower reads up to the log's end.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.api.leader_hints import endpoints_of, leader_of
 from broker.network.ports import Handler
-from broker.replication.fetch_session import FetchContext, Results, Target
+from broker.replication.bounds import UNREADABLE
+from broker.replication.fetch_session import FetchContext, FetchSession, Results, Target
 from broker.replication.leading.leader_state import ConsumerPlace
 from broker.replication.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.replication.reads import Reader, RecordsRead
@@ -68,10 +69,11 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
     # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
     forgotten = [(key, index) for key, indexes in request.forgotten_topics for index in indexes]
+    reader = _reader(ctx, request)
     context = ctx.local.fetch_sessions.context(
-        request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
+        request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id, _read_as(ctx, request, reader)
     )
-    fetch = Fetch(ctx, request, context)
+    fetch = Fetch(ctx, request, context, reader)
     plan = fetch.begin()
     if plan is None and fetch.is_enough:
         return fetch.response()
@@ -110,7 +112,7 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
             name,
             asked.fetch_offset,
             asked.partition_max_bytes,
-            max(asked.current_leader_epoch, NO_LEADER_EPOCH),
+            asked.current_leader_epoch if asked.current_leader_epoch > NO_LEADER_EPOCH else NO_LEADER_EPOCH,
             asked.last_fetched_epoch,
             asked.log_start_offset,
         )
@@ -129,6 +131,18 @@ def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
     return Reader(only_leader=False, place=ConsumerPlace(request.rack_id, ctx.connection.listener_name))
 
 
+def _read_as(ctx: RequestContext, request: FetchRequest, reader: Reader) -> object:
+    """What tells whether partitions of a session that had nothing to read still have not, unless they have changed.
+
+    None if all are to be looked at: for a follower, whose request says how far it is in each of them; where rights,
+    quotas or the place of the consumer count too; and if so many bytes are to be waited for that they must be counted.
+    """
+    is_plain = request.min_bytes <= 1 and reader.replica_id < 0 and reader.place is None
+    if not is_plain or ctx.permissions is not None or ctx.local.throttling.enabled:
+        return None
+    return request.isolation_level, reader.only_leader
+
+
 def _tells_divergence(found: tuple[Target, FetchPartitionResponse]) -> bool:
     return found[1].diverging_epoch is not NO_EPOCH
 
@@ -136,7 +150,7 @@ def _tells_divergence(found: tuple[Target, FetchPartitionResponse]) -> bool:
 class Fetch(RecordsRead):
     """One request: what it reads, and its answer."""
 
-    def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext) -> None:
+    def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext, reader: Reader) -> None:
         self._ctx = ctx
         self._request = request
         self._context = context
@@ -148,26 +162,30 @@ class Fetch(RecordsRead):
         super().__init__(
             ctx.replicas,
             [],
-            _reader(ctx, request),
+            reader,
             request.isolation_level,
             request.max_wait_ms,
             min(request.min_bytes, max_bytes),
             max_bytes,
+            context.watching,
         )
         self._unknown: Results = []
-        self._find_partitions()
+        self._find_partitions(context.targets)
 
-    def _find_partitions(self) -> None:
+    def _find_partitions(self, targets: Iterable[Target]) -> None:
         """Look up what is to be read. Partitions unknown now neither end a wait nor are looked for again after it.
 
         Those that only other nodes have end it.
         """
-        for target in self._context.targets:
-            result = FetchPartitionResponse(target.key[1])
+        at, permissions, partitions = self._replicas.at, self._ctx.permissions, self.partitions
+        for target in targets:
+            index = target.key[1]
+            result = FetchPartitionResponse(index)
             try:
-                if self._ctx.permissions is not None:
+                if permissions is not None:
                     self._require_right(target)
-                self.partitions.append(PartitionFetch(target, self.find(target), result))
+                found = None if target.topic is None else at((target.topic, index))
+                partitions.append(PartitionFetch(target, self.find(target) if found is None else found, result))
             except KafkaError as error:
                 self._refuse(target, result, error)
                 result.aborted_transactions = ()
@@ -186,8 +204,40 @@ class Fetch(RecordsRead):
             await self.wait()
             if self._limited:
                 self._ctx.connection.spent_ms()  # waiting does not count for the client's quota
+            self._find_partitions(self._changed())
             await self.again()
         return self.response()
+
+    # -- partitions of the session that were left alone
+
+    def _changed(self) -> list[Target]:
+        """Those that have changed since the request came."""
+        if self._watching is None:
+            return []
+        looked_at = {target.key for target in self._context.targets}
+        return [target for target in self._watching.in_order(only_due=True) if target.key not in looked_at]
+
+    def has_changed(self) -> bool:
+        return any(map(self._ends_wait, self._changed()))
+
+    def _ends_wait(self, target: Target) -> bool:
+        """Do as `DelayedFetch` does with those that were looked at."""
+        partition = None if target.topic is None else self._ctx.replicas.get(target.topic, target.key[1])
+        if partition is None or partition.leader_epoch != target.idle_in:
+            return True
+        bounds = partition.bounds
+        end_offset = bounds[self._isolation]
+        if bounds is UNREADABLE or not bounds[0] <= target.fetch_offset <= end_offset:
+            return True
+        return target.fetch_offset < end_offset and target.max_bytes > 0
+
+    def _leave_alone(self, session: FetchSession) -> None:
+        """Let the partitions that had nothing to read, and still have not, tell when they change."""
+        for one in self.partitions:
+            partition = one.partition
+            is_same = one.leader_epoch == partition.leader_epoch and not partition.is_deleted
+            if is_same and one.idle_at is not None and one.idle_at == partition.bounds:
+                self._ctx.local.fetch_sessions.watch(session, one.target, partition.key, one.leader_epoch)
 
     # -- errors
 
@@ -243,26 +293,44 @@ class Fetch(RecordsRead):
                 error_code, session_id, _ = self._context.preview(self._results())
                 return FetchResponse([], int(error_code), session_id, throttle_ms)
         error_code, session_id, results = self._context.respond(self._results())
+        if self._watching is not None and error_code == ErrorCode.none:
+            self._leave_alone(self._watching)
         if self.failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
-        metrics = self._ctx.local.metrics
-        is_consumer = self._request.replica_id < 0
-        throttle = None if is_consumer else self._ctx.replicas.leader_quota
+        names: list[str | None] = []
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
+        of_topic: list[FetchPartitionResponse] = []
+        last: TopicKey | None = None
         for target, result in results:
             key = target.key[0]
-            if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
-                topics.append((key, []))
-            topics[-1][1].append(result)
-            if throttle is not None and throttle.is_active and target.topic is not None:
-                throttle.record(target.topic, result.partition_index, len(result.records or b""))
-            if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
-                metrics.fetched(target.topic, len(result.records or b""))
+            if last is not key and last != key:
+                last, of_topic = key, []
+                topics.append((key, of_topic))
+                names.append(target.topic)
+            of_topic.append(result)
+        self._count(names, topics)
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
-        if is_consumer and (self.failed or self._unknown):
+        if not self._is_follower and (self.failed or self._unknown):
             leaders = [result.current_leader for _, result in results]
             response.node_endpoints = endpoints_of(self._ctx.image, leaders, self._ctx.connection.listener_name)
         return response
+
+    def _count(self, names: list[str | None], topics: list[tuple[TopicKey, list[FetchPartitionResponse]]]) -> None:
+        """Count what the answer has, for metrics and for the throttle of replication."""
+        metrics, quota = self._ctx.local.metrics, self._replicas.leader_quota
+        throttle = quota if self._is_follower and quota.is_active else None
+        for name, (_, results) in zip(names, topics, strict=True):
+            if name is None:
+                continue
+            size, is_known = 0, name in metrics.topics
+            for result in results:
+                is_known = is_known or result.error_code == 0
+                read = len(result.records or b"")
+                size += read
+                if throttle is not None:
+                    throttle.record(name, result.partition_index, read)
+            if is_known:
+                metrics.fetched(name, len(results), size)
 
     def _size(self) -> int:
         """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""

@@ -162,8 +162,10 @@ def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals
     append = RecordsAppend(
         ctx.replicas, ctx.local.metrics, request.acks, ctx.version, ctx.local.clock.wall_ms(), refusals, to_internal
     )
-    for key, partitions in distinct(request):
-        append.append(key, key if isinstance(key, str) else _topic_name(ctx, key), partitions)
+    topics = request.topics
+    entries = topics if len(topics) == 1 == len(topics[0][1]) else distinct(request)
+    for key, partitions in entries:
+        append.append(key, key if key.__class__ is str else _topic_name(ctx, key), partitions)
     return append
 
 

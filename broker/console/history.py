@@ -6,6 +6,7 @@ Samples are small, and there are only so many: that bounds the memory.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -16,9 +17,6 @@ import structlog
 
 from broker.node import Node
 from broker.observe.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
-from broker.testkit.inspection import read_group
-from broker.testkit.inspection.groups import GroupView, list_summaries
-from broker.testkit.inspection.partitions import read_lags
 from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey
 
@@ -129,25 +127,29 @@ class History:
     async def sample_lags(self) -> None:
         """Note the lags as they are now; those of groups that are gone are forgotten.
 
-        These are groups that somebody has looked at here, and those that this node coordinates.
+        What reads groups takes a while to load: that waits for the first group, and is done in a thread.
         """
-        node = self._node
         try:
-            own = [one.group_id for one in await list_summaries(node.coordinators.groups)]
-            for group_id in own[: MOST_GROUPS - len(self._lags)]:
-                if group_id not in self._lags:
-                    self._lags[group_id] = Lags()
-            answers = await asyncio.gather(*(read_group(node, one) for one in self._lags), return_exceptions=True)
-            groups = [one for one in answers if isinstance(one, GroupView)]  # of others the next time, then
-            for group, lags in zip(groups, await read_lags(node, groups, patience_ms=0), strict=True):
-                known = {(one.topic, one.partition): one.lag for one in lags if one.lag is not None}
-                if not group.exists:
-                    self._lags.pop(group.group_id, None)
-                elif group.group_id in self._lags and not any(one.unknown for one in lags):
-                    self._lags[group.group_id].add(known)
-                await asyncio.sleep(0)  # a group may have thousands of partitions
+            if not self._lags and not await self._has_groups():
+                return
+            await asyncio.to_thread(importlib.import_module, "broker.console.lags")
+            from broker.console.lags import lags_of_groups
+
+            found = await lags_of_groups(self._node, list(self._lags), MOST_GROUPS)
         except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
             logger.debug("lags were not noted for the console", error=str(error))
+            return
+        for group_id, lags in found.items():
+            if lags is None:
+                self._lags.pop(group_id, None)
+            elif group_id in self._lags or len(self._lags) < MOST_GROUPS:
+                self._lags.setdefault(group_id, Lags()).add(lags)
+
+    async def _has_groups(self) -> bool:
+        for context in self._node.coordinators.groups.runtime.contexts():
+            if await context.read(lambda state: any(True for _ in state.groups.all())):
+                return True
+        return False
 
 
 def _rates(before: Sample, after: Sample) -> Rates:

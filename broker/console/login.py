@@ -1,9 +1,8 @@
 """Who uses the console: where clients have to say who they are, its users log in with the same names and passwords.
 
-A password is compared with what the listeners with SASL know: the users of PLAIN, and the SCRAM credentials of file and
-metadata. A listener whose clients need more than a password, or that is for other nodes, has no part in that. Whose
-password has been changed or taken away has to log in again. Where clients authenticate by certificates or tokens alone,
-or there is only an authorizer, nobody can log in.
+A password is compared with what the listeners with SASL know (`broker.passwords`). Whose password has been changed or
+taken away has to log in again. Where clients authenticate by certificates or tokens alone, or there is only an
+authorizer, nobody can log in.
 
 ACLs have hosts in them, and guesses at passwords are counted by address: so no address is guessed. Where proxies stand
 between the browser and this node (`odradek.http.trusted.proxies`), a header that any stranger can send is believed only
@@ -15,31 +14,21 @@ from __future__ import annotations
 import ipaddress
 import re
 import secrets
-import ssl
 from collections import Counter
-from collections.abc import Collection, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 from aiohttp import web
 
-from broker.config.structured import LOGIN_LISTENERS, Network, why_no_logins
+from broker.config.structured import Network
 from broker.console.ask import Rights
-from broker.network.request import CloseConnectionError, Principal
+from broker.network.request import Principal
 from broker.node import Node
-from broker.security.as_client import Account, Login, LoginError
-from broker.security.node_security import Prepared
+from broker.passwords import Passwords
 from broker.security.permissions import Permissions
-from broker.security.sasl.conversations import AuthenticationError, Begin, Challenge, Conversation, Success
 from broker.testkit.control.endpoint import ControlError
-from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 from protocol.java_strings import java_address
 
-if TYPE_CHECKING:
-    from broker.security.sasl.authenticator import SaslOptions
-
-
-SESSION_MS = 12 * 3600 * 1000.0
 REFUSAL_MS = 1000.0
 """How long a refusal takes, whatever was looked at: guessing is slow, and does not tell which names there are."""
 
@@ -67,25 +56,20 @@ class Logins:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._passwords = Passwords(node)
         self._sessions: dict[str, Session] = {}  # the newest at the end
         self._tokens: dict[str, list[str]] = {}  # by user, the newest at the end
         self._running: Counter[tuple[str, str]] = Counter()  # by address and user
 
     @property
     def required(self) -> bool:
-        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do.
-
-        A controller alone does not know what the brokers ask of their clients, and so shows nothing to strangers.
-        """
-        if not self._node.local.config.is_broker:
-            return True
-        listeners = self._node.local.security.listeners.values()
-        return self._node.base.authorizer is not None or any(_authenticates(each.prepared) for each in listeners)
+        """Whether nobody sees anything without a login."""
+        return self._passwords.required
 
     @property
     def users(self) -> bool:
         """Whether there is a listener whose users have passwords."""
-        return bool(self._mechanisms())
+        return self._passwords.users
 
     def rights(self, token: str | None, host: str) -> Rights | None:
         """What the user of this session may do; None if there is no such session, and there has to be one."""
@@ -94,7 +78,7 @@ class Logins:
         session = self._sessions.get(token or "")
         if session is None or session.ends_ms < self._node.clock.machine.monotonic_ms():
             return None
-        if self._credential(session.principal.name) != session.credential:
+        if self._passwords.credential(session.principal.name) != session.credential:
             self.end(token)
             return None
         authorizer, principal = self._node.base.authorizer, session.principal
@@ -109,8 +93,8 @@ class Logins:
         self._running[address, user] += 1
         began_ms = self._node.clock.machine.monotonic_ms()
         try:
-            credential = self._credential(user)
-            found = await self._authenticated(user, password)
+            credential = self._passwords.credential(user)
+            found = await self._passwords.authenticated(user, password)
             if found is None:
                 took_ms = self._node.clock.machine.monotonic_ms() - began_ms
                 await self._node.clock.machine.sleep(max(REFUSAL_MS - took_ms, 0))
@@ -142,62 +126,6 @@ class Logins:
             of_user.remove(token)
             if not of_user:
                 del self._tokens[session.principal.name]
-
-    def _credential(self, user: str) -> object:
-        """What stands for the user's password in the metadata, and the mechanisms, which know the users of files."""
-        scram = self._node.cluster.cache.image.scram
-        return [scram.get((user, mechanism)) for mechanism in ScramMechanism], self._mechanisms()
-
-    def _mechanisms(self) -> dict[tuple[str, str], tuple[Begin, float]]:
-        """Those with passwords, by listener and name, with the ms that a session lasts: as long as a connection's."""
-        return {
-            (listener, name): (begin, options.reauth_ms.get(name) or SESSION_MS)
-            for listener, options in self._login_listeners()
-            for name, begin in options.mechanisms.items()
-            if name == "PLAIN" or name in SCRAM_MECHANISMS
-        }
-
-    def _login_listeners(self) -> Iterator[tuple[str, SaslOptions]]:
-        config = self._node.local.config
-        named = {name.upper() for name in config.list_(LOGIN_LISTENERS)}
-        for name, security in self._node.local.security.listeners.items():
-            prepared = security.prepared
-            if prepared.sasl is None or _wants_certificates(prepared) or (named and name not in named):
-                continue
-            others = self._node.bound.advertised.keys() - {name}
-            if why_no_logins(config, security.listener, is_only_one=not others) is None:
-                yield name, prepared.sasl
-
-    async def _authenticated(self, user: str, password: str) -> tuple[Principal, float] | None:
-        """Who it is, and for how many ms."""
-        workers = self._node.base.seams.workers.lane("security")
-        for (listener, name), (begin, lasts_ms) in self._mechanisms().items():
-            login = Account(name, user, password).login(self._node.local.random)
-            principal = await workers.call(partial(_outcome, begin(), login))
-            self._node.local.security.attempts[listener, name, principal is not None] += 1
-            if principal is not None:
-                return principal, min(lasts_ms, SESSION_MS)
-        return None
-
-
-def _authenticates(prepared: Prepared) -> bool:
-    return prepared.sasl is not None or _wants_certificates(prepared)
-
-
-def _wants_certificates(prepared: Prepared) -> bool:
-    return prepared.tls is not None and prepared.tls.verify_mode is ssl.CERT_REQUIRED
-
-
-def _outcome(conversation: Conversation, login: Login) -> Principal | None:
-    """Whom the server's side of a mechanism takes the client's side for; takes milliseconds."""
-    try:
-        step = conversation.evaluate(next(login))
-        while isinstance(step, Challenge):
-            step = conversation.evaluate(login.send(step.data))
-    except (AuthenticationError, LoginError, CloseConnectionError):
-        return None
-    assert isinstance(step, Success), "PLAIN and SCRAM answer at once"
-    return step.principal
 
 
 FOR, PROTO = "X-Forwarded-For", "X-Forwarded-Proto"

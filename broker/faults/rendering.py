@@ -135,9 +135,9 @@ def _walk(records: memoryview) -> Iterator[Json]:
 def entity_as_json(entity: Any) -> Json:
     """The fields of a request or an answer, all the way down; of records only the size."""
     found: Json = {}
-    for field in fields(entity):
-        if not field.name.startswith("_"):
-            found |= _field(field.name.removeprefix(OLD_PREFIX), getattr(entity, field.name))
+    for name in getattr(entity, "_fields", None) or [field.name for field in fields(entity)]:
+        if not name.startswith("_"):
+            found |= _field(name.removeprefix(OLD_PREFIX), getattr(entity, name))
     return found
 
 

@@ -11,22 +11,23 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
-from kio.schema.create_topics.v7 import CreateTopicsRequest
-from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig
-from kio.schema.create_topics.v7.response import CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
 from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.structured import StartTopic
 from broker.membership.controller_port import Controller
 from broker.membership.metadata_cache import MetadataCache
-from controller import create_topics
 from controller.decision import MutationQuota, NoQuota
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import CoordinatorNotAvailable, KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreatableTopic
+    from kio.schema.create_topics.v7.response import CreatableTopicResult
 
 BY_DEFAULT = -1
 
@@ -80,6 +81,8 @@ def wanted(
     name: str, partition_count: int = BY_DEFAULT, replication_factor: int = BY_DEFAULT, configs: Mapping[str, str] = {}
 ) -> CreatableTopic:
     """A topic of a CreateTopics request."""
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig
+
     return CreatableTopic(
         name=name,
         num_partitions=partition_count,
@@ -164,6 +167,10 @@ class AutoTopicCreation:
         """Create the topics that can be, and return their ids; log what became of each."""
         if not topics:
             return set()
+        from kio.schema.create_topics.v7 import CreateTopicsRequest
+
+        from controller import create_topics
+
         request = CreateTopicsRequest(topics=tuple(topics), timeout=TIMEOUT, validate_only=False)
         try:
             response = await self._controller.submit(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
-from kio.schema.create_topics.v7.response import CreatableTopicConfigs
+from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, ConfigType, to_text
@@ -19,6 +18,9 @@ from broker.config.resource_configs import (
 )
 from metadata.configs import ResourceType
 from metadata.maps import Map
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.response import CreatableTopicConfigs
 
 MOST_DESCRIBED = 16
 
@@ -87,7 +89,7 @@ def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
     return {}
 
 
-class _Descriptions(dict[Map[str, str], tuple[CreatableTopicConfigs, ...]]):
+class _Descriptions(dict[Map[str, str], "tuple[CreatableTopicConfigs, ...]"]):
     """Descriptions under one broker configuration, kept: most often the topics of a request have the same settings."""
 
     def __init__(self, config: BrokerConfig | None) -> None:
@@ -102,6 +104,8 @@ class _Descriptions(dict[Map[str, str], tuple[CreatableTopicConfigs, ...]]):
 
 
 def _effective(config: BrokerConfig, configs: Map[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+    from kio.schema.create_topics.v7.response import CreatableTopicConfigs
+
     return tuple(
         CreatableTopicConfigs(
             name=entry.name,

@@ -19,7 +19,7 @@ import structlog
 
 from broker.membership.controller_port import Controller, OwnController
 from broker.membership.publisher import Joining, MetadataPublisher
-from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
+from controller import brokers
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -172,11 +172,15 @@ class StandaloneMetadata:
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """See `NodeMetadata.alter_partition`."""
+        from controller import alter_partition
+
         schema = self.controller.around.schema
         return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """See `NodeMetadata.assign_replicas_to_dirs`."""
+        from controller import assign_replicas
+
         schema = self.controller.around.schema
         return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
 
@@ -208,6 +212,8 @@ class StandaloneMetadata:
 
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids. Raises MetadataLogError."""
+        from controller import producer_ids
+
         node_id = self.controller.around.node_id
         broker = self.cache.broker(node_id)
         epoch = -1 if broker is None else broker.epoch
@@ -241,6 +247,8 @@ class StandaloneMetadata:
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """Yield the first records of this run: bootstrap records, where there are none yet, and the registration."""
+        from controller import restoring
+
         schema = self.controller.around.schema
         begin: tuple[Callable[[MetadataImage], Decision[Any]], ...] = (
             self._beginning,

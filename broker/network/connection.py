@@ -20,9 +20,9 @@ from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Repeated
     from broker.network.frames import Foreign
     from broker.network.ports import Accepts, Dispatches
+    from broker.network.repeated import Repeated
     from timing.wheel import TimerTask
 
 SEND_AT_BYTES = 64 * 1024
@@ -160,10 +160,9 @@ class Connection(asyncio.BufferedProtocol):
                 if frame is None:
                     break
                 self._handle(frame)
-                if not self._replies:
-                    emptied = frames.reuse()
-                    if emptied:  # usually this was the only one
-                        break
+                if not frames.has_more:  # usually this was the only one
+                    emptied = not self._replies and frames.reuse()
+                    break
                 if self._monotonic_ms() - began_ms > TURN_MS:
                     self._blocked |= OTHERS_TURN
                     asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)

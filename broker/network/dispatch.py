@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 
 from broker.network.answers import Later
 from broker.network.ports import FindsHandlers, Handle, Handler
+from broker.network.repeated import AFTER_CORRELATION_ID, CORRELATION_ID_AT, LONGEST_REPEATED_BYTES, Repeated
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers
 from protocol.api import messages
 from protocol.api.row import API_VERSIONS_KEY, Api
 from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
 from protocol.errors import KafkaError, UnknownServerError
-from protocol.primitives import DecodeError
+from protocol.primitives import INT32, DecodeError
 
 if TYPE_CHECKING:
     from broker.network.ports import Guards, RequestCounters, RequestMetrics, Throttles
@@ -41,11 +42,6 @@ DRAIN_MS = 3000
 """How long a stopping node waits for work whose connection is gone."""
 
 _unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
-AFTER_CORRELATION_ID = 8
-"""The position after the correlation id, where a request goes on."""
-
-LONGEST_REPEATED_BYTES = 1024
-"""Larger requests are not kept for comparison with the next: each connection keeps one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,18 +60,6 @@ class Pending:
         """The connection is lost. Work that has begun runs to its end, so that nothing stays half done."""
         if self.only_reads:
             self.work.cancel()
-
-
-class Repeated(NamedTuple):
-    """A request that its client repeats, such as a heartbeat, with only the correlation id changed."""
-
-    size: int
-    key_and_version: int
-    rest: bytes
-    """What comes after the correlation id."""
-    route: Route
-    ctx: Request
-    request: Any
 
 
 class ByVersion(dict[int, T]):
@@ -160,8 +144,7 @@ class Route:
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = self.load().encode
         if encode is None:
-            write = messages.response_writer(self.api.key, version)
-            return messages.repeated_writer(write) if self.api.shares_responses else write
+            return messages.response_writer(self.api.key, version)
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -246,11 +229,12 @@ class Dispatcher:
             and repeated.rest == bytes(frame[AFTER_CORRELATION_ID:])
             and (start := _unpack_start(frame))[0] == repeated.key_and_version
         ):
-            _, _, _, route, ctx, request = repeated
+            route, ctx, request = repeated.route, repeated.ctx, repeated.request
             ctx.correlation_id = start[1]  # the previous request has been answered: its API is exclusive
             if self._throttling.enabled:
                 ctx.size = len(frame)
         else:
+            repeated = None
             route, ctx, request = self.read(connection, frame)
             if request is None:
                 return self._too_new(route, ctx.correlation_id)
@@ -261,7 +245,23 @@ class Dispatcher:
             response = self._failed(route, ctx, request, error)
         if isinstance(response, LATER):
             return self._pending(route, ctx, request, response, started)
+        if repeated is not None and not self._throttling.enabled:
+            return self._answer_again(repeated, response, started)
         return self._encode(route, ctx, request, response, started)
+
+    def _answer_again(self, repeated: Repeated, response: Any, started: float) -> Buffers | None:
+        """The reply frame of a repeated request; usually the response is that of the last time."""
+        route, ctx = repeated.route, repeated.ctx
+        answered = repeated.answered
+        if answered and response is answered[0][0]:
+            route.counters.done(ctx.version, self._monotonic_ms() - started)
+            frame = bytearray(answered[0][1])
+            INT32.pack_into(frame, CORRELATION_ID_AT, ctx.correlation_id)
+            return frame
+        written = self._encode(route, ctx, repeated.request, response, started)
+        if isinstance(written, bytearray) and len(written) <= LONGEST_REPEATED_BYTES:
+            answered[:] = ((response, bytes(written)),)
+        return written
 
     def read(self, connection: Client, frame: memoryview) -> tuple[Route, Any, Any]:
         """The request; None for ApiVersions in an unserved version. Raises CloseConnectionError."""
@@ -277,7 +277,7 @@ class Dispatcher:
             raise CloseConnectionError(f"{API_BY_KEY[key].name}, which is not served on {connection.listener_name}")
         api = route.api
         ctx = self._new_request(connection, key, version, correlation_id, client_id)
-        if not api.serves(version):
+        if not api.lowest <= version <= api.highest:
             if key == API_VERSIONS_KEY:
                 return route, ctx, None
             raise CloseConnectionError(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
@@ -299,7 +299,9 @@ class Dispatcher:
             raise CloseConnectionError(f"{api.name} v{version} cannot be decoded") from error
         if route.repeats and len(frame) <= LONGEST_REPEATED_BYTES:
             start, _ = _unpack_start(frame)
-            connection.repeated = Repeated(len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request)
+            connection.repeated = Repeated(
+                len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request, []
+            )
         return route, ctx, request
 
     def _pending(self, route: Route, ctx: Request, request: Any, response: Any, started: float) -> Pending:

@@ -82,9 +82,22 @@ class FrameBuffer:
     """Frames of 0 to `max_frame_bytes` bytes, returned as views of the memory into which they were received.
 
     A view is valid until `next` or `reuse` is called.
+
+    Attributes:
+        has_more: more bytes have been received than those of the frames that `next` returned.
     """
 
-    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_scratch", "_start", "_view", "max_frame_bytes")
+    __slots__ = (
+        "_end",
+        "_large",
+        "_large_end",
+        "_large_size",
+        "_scratch",
+        "_start",
+        "_view",
+        "has_more",
+        "max_frame_bytes",
+    )
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -92,6 +105,7 @@ class FrameBuffer:
         self._view = memoryview(self._scratch)
         self._start = 0  # first byte in the scratch buffer that has not been returned yet
         self._end = 0  # end of what was received into it
+        self.has_more = False
         self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
         self._large_size = 0
         self._large_end = 0
@@ -155,9 +169,11 @@ class FrameBuffer:
                 raise ForeignProtocolError(foreign)
             raise CloseConnectionError(f"frame of {size} bytes; 0 to {self.max_frame_bytes} are accepted")
         begin = self._start + SIZE_BYTES
-        if size <= available - SIZE_BYTES:
-            self._start = begin + size
-            return self._view[begin : self._start]
+        available -= SIZE_BYTES
+        if size <= available:
+            self.has_more = size < available
+            self._start = end = begin + size
+            return self._view[begin:end]
         if SIZE_BYTES + size > LARGEST_SCRATCH_BYTES:
             self._begin_large(size, begin)
         elif begin + size > len(self._scratch):
@@ -174,7 +190,7 @@ class FrameBuffer:
     def _take_large(self) -> memoryview | None:
         if self._large_end < self._large_size:
             return None
-        frame, self._large = self._large, None
+        frame, self._large, self.has_more = self._large, None, False
         return frame
 
     def _begin_large(self, size: int, begin: int) -> None:

@@ -49,7 +49,8 @@ class Outbox:
             self._since_ms = now_ms
             asyncio.get_running_loop().call_soon(self._send)
         self._waiting.append(connection)
-        self.send_overdue(now_ms)
+        if now_ms - self._since_ms > LONGEST_WAIT_MS:
+            self._send()
 
     def send_overdue(self, now_ms: float) -> None:
         """Send what is overdue, after a request without a reply (yet): earlier replies must not wait for many."""

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-import crc32c
 import structlog
 from kio.schema.errors import ErrorCode
 
@@ -39,6 +38,7 @@ from protocol.errors import (
 from protocol.otlp import MalformedMetricsError, Point, decode_points
 from protocol.re2_patterns import InvalidPatternError, compile_pattern
 from protocol.records.compression import Compression, DecompressionError, decompress
+from protocol.records.crc import crc32c
 from protocol.uuids import to_text
 
 if TYPE_CHECKING:
@@ -372,5 +372,5 @@ def _is_match(pattern: re.Pattern[str], text: str) -> bool:
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
     """The CRC-32C of what the client must push, and of its id (KIP-714), as a signed number."""
-    unsigned = crc32c.crc32c(f"{metrics}{interval_ms}".encode(), crc32c.crc32c(instance_id.bytes))
+    unsigned = crc32c(f"{metrics}{interval_ms}".encode(), crc32c(instance_id.bytes))
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned

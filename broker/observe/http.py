@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,9 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._or_any = False
         self._opened: HttpPort | None = None
+        self._pages: Pages | None = None
+        self._waiting: list[socket.socket] = []
+        self._loading: asyncio.Future[None] | None = None
 
     async def bind(self, *, or_any: bool = False) -> int:
         """Take the port, without answering yet; return it, chosen by the system if 0 was given.
@@ -88,36 +93,57 @@ class HttpServer:
         )
 
     async def serve(self, pages: Pages | None = None) -> None:
-        """Answer from now on; other paths by `pages`. Raises ListenError if another process was faster."""
+        """Listen from now on; paths that are not ours are answered by `pages`. Raises ListenError if another does.
+
+        What answers is loaded when the first connection comes: a node that nobody scrapes or looks at does without.
+        """
+        self._pages = pages
         try:
-            await self._serve(pages)
+            self._listen_for_first()
         except OSError as error:
-            raise self._cannot_open(error) from error
+            if not self._or_any:
+                raise self._cannot_open(error) from error
+            self._stop_waiting()
+            assert self._server is not None
+            self._server.close()
+            await self._take_another()
+            self._listen_for_first()
         logger.info("http server listening", host=self._host, port=self.port)
 
-    async def _serve(self, pages: Pages | None) -> None:
+    def _listen_for_first(self) -> None:
+        """Let connections wait in the kernel, the first of which begins the work. Raises OSError."""
+        assert self._server is not None
+        for bound in self._server.sockets:
+            waiting = socket.socket(fileno=os.dup(bound.fileno()))
+            self._waiting.append(waiting)
+            waiting.listen(BACKLOG)  # only here one hears that another process listens there
+            asyncio.get_running_loop().add_reader(waiting, self._first_came)
+
+    def _first_came(self) -> None:
+        self._stop_waiting()
+        self._loading = asyncio.ensure_future(self._load())
+
+    def _stop_waiting(self) -> None:
+        for waiting in self._waiting:
+            asyncio.get_running_loop().remove_reader(waiting)
+            waiting.close()
+        self._waiting.clear()
+
+    async def _load(self) -> None:
         assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.observe.http_app")
         from broker.http.connections import HttpPort
         from broker.observe.http_app import make_app
 
-        app = make_app(self._metrics, self._is_ready, self._problems, self._hosts, pages)
+        app = make_app(self._metrics, self._is_ready, self._problems, self._hosts, self._pages)
         self._opened = HttpPort(app, PORT_SETTING, self._config, self._clock)
         await self._opened.begin()
         try:
-            await self._begin_serving()
-        except OSError:
-            if not self._or_any:
-                raise
-            self._server.close()
-            await self._take_another()
-            await self._begin_serving()
-
-    async def _begin_serving(self) -> None:
-        assert self._server is not None
-        await self._server.start_serving()
-        lengthen_backlog(self._server, BACKLOG)  # only here uvloop says that another process listens there
+            await self._server.start_serving()
+            lengthen_backlog(self._server, BACKLOG)
+        except OSError as error:
+            logger.error("http port answers nobody", error=str(self._cannot_open(error)))
 
     def _cannot_open(self, error: OSError) -> ListenError:
         return ListenError(f"{PORT_SETTING} = {self.port} cannot be opened: {error.strerror or error}")
@@ -128,6 +154,9 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Stop accepting, finish the responses in flight, close every connection. Harmless if not started."""
+        self._stop_waiting()
+        if self._loading is not None:
+            await self._loading
         if self._server is not None:
             self._server.close()
         if self._opened is not None:

@@ -228,10 +228,10 @@ class Metrics:
         counters.total_produce_requests += 1
         counters.failed_produce_requests += 1
 
-    def fetched(self, topic: str, size: int) -> None:
-        """Count a read of a partition for a client, which gets `size` bytes."""
+    def fetched(self, topic: str, partitions: int, size: int) -> None:
+        """Count a read of partitions of a topic for a client, which gets `size` bytes."""
         counters = self.topics[topic]
-        counters.total_fetch_requests += 1
+        counters.total_fetch_requests += partitions
         counters.bytes_out += size
 
     def fetch_failed(self, topic: str) -> None:

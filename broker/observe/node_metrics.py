@@ -24,7 +24,7 @@ from broker.observe.metrics import (
 )
 from broker.quotas.limits import QuotaType
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
 from protocol.api.table import API_BY_NAME

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.replication.batch_checks import FIRST_VERSION_WITH_ZSTD, NOTHING, check_records
 from broker.replication.waits import Unacknowledged
-from metadata import topic_names
+from metadata.topic_names import INTERNAL_TOPICS
 from protocol.errors import (
     CorruptMessage,
     InvalidRequiredAcks,
@@ -117,7 +117,7 @@ class RecordsAppend:
             answer = PartitionProduceResponse(index)
             answers.append(answer)
             records = NOTHING if sent is None else sent  # Kafka does not answer None; here it is data without a batch
-            partition = None if topic is None else self._replicas.get(topic, index)
+            partition = None if topic is None else self._replicas.at((topic, index))
             if partition is None:
                 self._refuse_unknown(topic, index, answer)
                 continue
@@ -161,7 +161,7 @@ class RecordsAppend:
         """Raises LargeBatchError for a batch that must be checked elsewhere."""
         if self._version < FIRST_VERSION_WITH_ZSTD:  # there Kafka looks at the data before anything else
             check_records(self._version, records)
-        if topic_names.is_internal(partition.topic) and not self._to_internal:
+        if partition.topic in INTERNAL_TOPICS and not self._to_internal:
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
         try:
             info = partition.append(

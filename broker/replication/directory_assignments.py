@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
-from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
 from kio.schema.errors import ErrorCode
 
 from broker.peers.call import PeerError
@@ -28,12 +26,16 @@ from protocol import uuids
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
     from broker.membership.metadata_cache import MetadataCache
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import PartitionRegistration
+
+    Assign = Callable[[AssignReplicasToDirsRequest], Awaitable[AssignReplicasToDirsResponse]]
 
 logger = structlog.get_logger(__name__)
 
@@ -45,7 +47,6 @@ MOST_AT_ONCE = 2_250
 FIRST_METADATA_VERSION = 17
 """3.7-IV2 brought directories into the metadata."""
 
-Assign = Callable[[AssignReplicasToDirsRequest], Awaitable[AssignReplicasToDirsResponse]]
 
 Replica = tuple[UUID, int]
 """Topic id and partition."""
@@ -198,6 +199,9 @@ class DirectoryAssignments:
         return None if log.is_offline else here
 
     def _request(self, wanted: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
+        from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
+        from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
+
         by_directory: dict[UUID, dict[UUID, list[int]]] = {}
         for (topic_id, index), directory in wanted.items():
             by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)

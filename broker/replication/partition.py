@@ -139,8 +139,7 @@ class Partition:
         self.role = Role.OFFLINE if log.is_offline else Role.FOLLOWER
         self.high_watermark = log.high_watermark = max(min(log.high_watermark, self.durable_end), log.log_start_offset)
         log.producers.on_high_watermark(self.high_watermark)
-        log.flusher.on_flush = self._flushed
-        log.on_offline = self._went_offline
+        log.flusher.on_flush, log.on_offline, log.on_start = self._flushed, self._went_offline, self.changed
 
     # -- offsets
 
@@ -341,7 +340,8 @@ class Partition:
             return False
         log = self.log
         self.high_watermark = log.high_watermark = offset
-        log.producers.on_high_watermark(offset)
+        if log.producers.unreplicated:
+            log.producers.on_high_watermark(offset)
         self._on_change(self)
         for advanced, _ in self._listeners:
             advanced(offset)

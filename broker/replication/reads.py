@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.replication.bounds import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
-from broker.replication.partition import READ_COMMITTED
+from broker.replication.partition import LEADER, NO_LEADER_EPOCH, READ_COMMITTED
 from broker.replication.waits import NOWHERE, DelayedFetch, PartitionFetch
 from protocol.errors import (
     InconsistentTopicId,
@@ -20,7 +20,7 @@ from protocol.errors import (
 from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOffset
 
 if TYPE_CHECKING:
-    from broker.replication.fetch_session import Target
+    from broker.replication.fetch_session import FetchSession, Target
     from broker.replication.leading.leader_state import ConsumerPlace
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
@@ -74,6 +74,7 @@ class RecordsRead(ABC):
         "_reader",
         "_reading",
         "_replicas",
+        "_watching",
         "failed",
         "partitions",
     )
@@ -87,8 +88,11 @@ class RecordsRead(ABC):
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
+        watching: FetchSession | None = None,
     ) -> None:
+        """`watching`: a session with further partitions, in which there was nothing to read when they last changed."""
         self._replicas = replicas
+        self._watching = watching
         self._reader = reader
         replica_id, _, self._only_leader, self._place = reader
         self._is_follower = is_follower = replica_id >= 0
@@ -115,7 +119,16 @@ class RecordsRead(ABC):
     def is_enough(self) -> bool:
         """Whether there is nothing to wait for."""
         enough = self._read_bytes >= self._min_bytes
-        return enough or self.failed or self._max_wait_ms <= 0 or not self.partitions
+        return enough or self.failed or self._max_wait_ms <= 0 or not (self.partitions or self._has_idle)
+
+    @property
+    def _has_idle(self) -> bool:
+        """Whether there are partitions to wait for that are not looked at."""
+        return self._watching is not None and len(self._watching.due) < len(self._watching.targets)
+
+    def has_changed(self) -> bool:
+        """Whether a partition that was not looked at is to be read, or has an error, by now."""
+        return False
 
     def begin(self) -> ReadPlan | None:
         """Read what is in the page cache; return the first read that would wait for the device, if any."""
@@ -147,8 +160,10 @@ class RecordsRead(ABC):
         if self._replicas.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready)
-        keys = [fetch.partition.key for fetch in self.partitions]
+        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready, self.has_changed)
+        keys: list[Hashable] = [fetch.partition.key for fetch in self.partitions]
+        if self._watching is not None:
+            keys.append(self._watching)
         self._replicas.fetch_purgatory.watch(operation, keys, self._max_wait_ms)
         try:
             await ready
@@ -173,7 +188,8 @@ class RecordsRead(ABC):
             except KafkaError as error:
                 self.failed = True
                 self.refuse(fetch, error)
-            self._left = max(0, self._left)  # a negative limit is that of the first partition alone, as in Kafka
+            if self._left < 0:  # noqa: PLR1730 (max() would be a call for each partition)
+                self._left = 0  # a negative limit is that of the first partition alone, as in Kafka
 
     def _plan(self, fetch: PartitionFetch) -> ReadPlan | None:
         """Begin the partition's result; return the read to do, or None if there is nothing new, as most often."""
@@ -182,8 +198,9 @@ class RecordsRead(ABC):
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
-        fetch.leader_epoch = partition.leader_epoch
-        partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
+        fetch.leader_epoch = leader_epoch = partition.leader_epoch
+        if partition.role is not LEADER or target.current_leader_epoch not in (NO_LEADER_EPOCH, leader_epoch):
+            partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
         is_follower = self._is_follower
         if is_follower:
             _check_assigned(self._reader.replica_id, target, partition)

@@ -37,6 +37,7 @@ from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from broker.membership.metadata_cache import MetadataCache
+    from broker.replication.fetch_session_cache import FetchSessionCache
     from broker.replication.waits import Unacknowledged
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
@@ -58,6 +59,7 @@ class ReplicaManager:
     the name of a deleted topic; `cluster` is the way to other nodes.
 
     Attributes:
+        at: the hosted partition of a topic's name and a number, None if there is none; a call less than `get`.
         fetch_purgatory: Fetch requests that wait for records.
         produce_purgatory: Produce requests whose records are not committed yet.
         delete_purgatory: DeleteRecords requests that followers have not heard of yet.
@@ -90,7 +92,11 @@ class ReplicaManager:
         self.fetch_purgatory = Purgatory("Fetch", wheel)
         self.produce_purgatory = Purgatory("Produce", wheel)
         self.delete_purgatory = Purgatory("DeleteRecords", wheel)
-        self._purgatories = (self.fetch_purgatory, self.produce_purgatory, self.delete_purgatory)
+        self._purgatories: tuple[Purgatory | FetchSessionCache, ...] = (
+            self.fetch_purgatory,
+            self.produce_purgatory,
+            self.delete_purgatory,
+        )
         self.large_batches = LargeBatches(logs.services.workers)
         self.maintenance = LogMaintenance(logs, self)
         self.moves = LogMoves(logs, self.maintenance.cleaner.is_busy_with, new_id)
@@ -111,12 +117,13 @@ class ReplicaManager:
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
+        self.at = self._by_key.get
         self._without_log: dict[PartitionKey, Replica] = {}
         self._making = LogMaking(logs, self._without_log.__contains__)
         self._prepared: dict[PartitionKey, UnifiedLog] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
-        return self._by_key.get((topic, index))
+        return self.at((topic, index))
 
     def find(self, topic: str, index: int) -> Partition:
         """A hosted partition.
@@ -275,6 +282,11 @@ class ReplicaManager:
         keys = [append.partition.key for append in waiting]
         self.produce_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
         return future
+
+    def tell_changes_to(self, sessions: FetchSessionCache) -> None:
+        """Let fetch sessions know which partitions change, before those who wait for their records."""
+        self._purgatories = (sessions, *self._purgatories)
+        sessions.hear(self.fetch_purgatory.check_and_complete)
 
     def stop_waits(self) -> None:
         """Answer every Fetch that waits; those that follow do not wait."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,17 +84,26 @@ class PartitionFetch:
 class DelayedFetch(DelayedOperation):
     """Completes when there are enough bytes, or a partition it reads has changed; then `ready` is set."""
 
-    __slots__ = ("_isolation", "_min_bytes", "_partitions", "_ready")
+    __slots__ = ("_has_changed", "_isolation", "_min_bytes", "_partitions", "_ready")
 
     def __init__(
-        self, partitions: Sequence[PartitionFetch], isolation: int, min_bytes: int, ready: Future[None]
+        self,
+        partitions: Sequence[PartitionFetch],
+        isolation: int,
+        min_bytes: int,
+        ready: Future[None],
+        has_changed: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`isolation` is the place in the bounds of the offset where the reads end."""
+        """`isolation` is the place in the bounds of the offset where the reads end.
+
+        `has_changed`: whether another partition that is fetched, and is none of these, ends the wait.
+        """
         super().__init__()
         self._partitions = partitions
         self._isolation = isolation
         self._min_bytes = min_bytes
         self._ready = ready
+        self._has_changed = has_changed
 
     def try_complete(self) -> bool:
         """Do as `DelayedFetch.tryComplete`; also complete for a partition offline, deleted, cut, or at a new segment.
@@ -103,6 +112,8 @@ class DelayedFetch(DelayedOperation):
         """
         available = 0
         try:
+            if self._has_changed():
+                return self.force_complete()
             for fetch in self._partitions:
                 partition = fetch.partition
                 bounds = partition.bounds

@@ -2,7 +2,12 @@ module example/stock
 
 go 1.26.8
 
-require github.com/twmb/franz-go v1.22.3
+require (
+	github.com/twmb/franz-go v1.22.3
+	odradek v0.0.0
+)
+
+replace odradek => ../../kits/go
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect

@@ -2,7 +2,7 @@
 
 | about | asked |
 | --- | --- |
-| topics as a whole | the controller, or the first broker that runs while that is not running |
+| topics as a whole, configurations of groups | the controller, or the first broker that runs while it does not |
 | records and offsets of a topic | the leader of each partition |
 | a group, a transactional id | its coordinator |
 | all groups, all transactional ids | the first broker that reaches all coordinators |
@@ -64,11 +64,11 @@ class ClusterControl(Control):
                 return spread([*controllers, *self.running()], method, path, values)
             case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
                 return self._records.send(method, unquote(name), action, values)
-            case ["topics", *rest] if method == "POST" or rest:
+            case ["topics", *_] | ["groups", _, "configs"] if method in ("POST", "DELETE"):
                 answer = self.view().control.send(method, path, values)
                 self.until_known()
                 return answer
-            case ["topics"]:
+            case ["topics", *_] | ["groups", _, "configs"]:
                 return self.view().control.send(method, path, values)
             case [kind, *_] if kind in ONE_BROKER:
                 raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)

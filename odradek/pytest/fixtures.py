@@ -18,6 +18,7 @@ from odradek.pytest.pool import cleaned, made_by, pool_of
 from odradek.topic import Topic
 
 LONGEST_NAME = 60
+CLUSTER_SIZE = 3
 
 
 class Topics(dict[str, Topic]):
@@ -86,7 +87,8 @@ def odradek_bootstrap(request: pytest.FixtureRequest) -> str:
 def odradek(request: pytest.FixtureRequest) -> Iterator[Controls]:
     """The session's broker for one test, which finds the topics of its marker and leaves nothing behind.
 
-    With anything but `topics` in the marker it is another broker that is so; tests with equal markers share it.
+    With anything but `topics` in the marker it is another broker that is so; tests with equal markers share it. With
+    `brokers` it is a cluster, as `odradek_cluster` is.
     """
     wanted = MarkerOptions.of(request.node)
     with cleaned(request, _broker_for(request, wanted)) as controls:
@@ -155,14 +157,14 @@ def odradek_secure_broker(
 
 @pytest.fixture
 def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers as one cluster, with the topics of the test's marker; tests after each other share it.
+    """Several brokers as one cluster, three unless the marker says how many, with the topics of the test's marker.
+
+    Tests after each other that ask for the same share it.
 
     A cluster in which a test ended a broker, or isolated one and did not heal it, is replaced by a new one.
     """
-    options = Options.of(request.config)
-    options.require_own("odradek_cluster starts brokers")
     wanted = MarkerOptions.of(request.node)
-    cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings}, **wanted.options)
+    cluster = _cluster_for(request, wanted)
     with cleaned(request, cluster):
         made_by(request.node).extend(cluster.topic(name, **given) for name, given in wanted.topics.items())
         yield cluster
@@ -177,18 +179,32 @@ def odradek_client_config(odradek: Controls) -> Callable[..., dict[str, Any]]:
     return odradek.client_config
 
 
+def _cluster_for(request: pytest.FixtureRequest, wanted: MarkerOptions) -> Cluster:
+    options = Options.of(request.config)
+    options.require_own("a cluster is several brokers that are started")
+    settings = {**options.settings, **wanted.settings}
+    return pool_of(request.config).cluster(wanted.brokers or CLUSTER_SIZE, settings, **wanted.options)
+
+
 def _broker_for(request: pytest.FixtureRequest, wanted: MarkerOptions) -> Controls:
+    if wanted.brokers:
+        _require_no_bootstrap(request)
+        return _cluster_for(request, wanted)
     if not wanted.needs_own:
         shared: Controls = request.getfixturevalue("odradek_broker")
         return shared
     options = Options.of(request.config)
     options.require_own("what the marker asks for needs a broker of its own")
+    _require_no_bootstrap(request)
+    return pool_of(request.config).like({**options.settings, **wanted.settings}, **wanted.options)
+
+
+def _require_no_bootstrap(request: pytest.FixtureRequest) -> None:
     if "odradek_bootstrap" in request.fixturenames:
         raise pytest.UsageError(
             "odradek_bootstrap is that of the session's broker, and the marker asks for another one: use "
             "odradek.bootstrap_servers or odradek_client_config"
         )
-    return pool_of(request.config).like({**options.settings, **wanted.settings}, **wanted.options)
 
 
 def _remote(options: Options) -> RemoteBroker:

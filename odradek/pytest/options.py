@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from odradek.starting import require_profile
 
 INI_SETTINGS = "odradek_settings"
 INI_START_TIMEOUT = "odradek_start_timeout"
+INI_PYTHON = "odradek_python"
 XDIST = "workerinput"
 """The attribute that pytest-xdist gives the configuration of its workers."""
 
@@ -30,6 +32,7 @@ class Options:
         shared: other processes of the test run use the same broker.
         cold: no broker is a fork of a process that has loaded everything (`odradek/warm.py`).
         start_timeout: how long a broker or a cluster may take to start, in seconds; None for what the kit allows.
+        python: the interpreter of another environment that runs the brokers; None for the tests' own.
     """
 
     settings: dict[str, str] = field(default_factory=dict)
@@ -39,15 +42,18 @@ class Options:
     shared: bool = False
     cold: bool = False
     start_timeout: float | None = None
+    python: str | None = None
 
     @classmethod
     def add(cls, parser: pytest.Parser) -> None:
         """Declare the options."""
         parser.addini(INI_SETTINGS, "key=value lines in server.properties names, for odradek_broker", type="linelist")
         parser.addini(INI_START_TIMEOUT, START_TIMEOUT_HELP)
+        parser.addini(INI_PYTHON, PYTHON_HELP)
         group = parser.getgroup("odradek", "Odradek, a Kafka broker")
         group.addoption("--odradek-set", action="append", default=[], metavar="KEY=VALUE", help=SET_HELP)
         group.addoption("--odradek-start-timeout", metavar="SECONDS", help=START_TIMEOUT_HELP)
+        group.addoption("--odradek-python", metavar="PATH", help=PYTHON_HELP)
         group.addoption("--odradek-cold", action="store_true", help=COLD_HELP)
         group.addoption("--odradek-bootstrap", metavar="HOST:PORT", help="Use the broker that runs there.")
         group.addoption("--odradek-control", metavar="URL", help="Its control interface, http://HOST:PORT.")
@@ -74,7 +80,13 @@ class Options:
             shared=elsewhere and hasattr(config, XDIST),
             cold=config.getoption("--odradek-cold"),
             start_timeout=_start_timeout(config),
+            python=_python(config),
         )
+
+    def of_start(self) -> dict[str, Any]:
+        """The parameters of `Broker` and `Cluster` that these options have for all that is started."""
+        found = {"start_timeout": self.start_timeout, "python": self.python, "warm": not self.cold}
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def elsewhere(self) -> bool:
@@ -92,6 +104,23 @@ SET_HELP = "A setting of the brokers, in server.properties names; may be repeate
 COLD_HELP = "Start each broker as a program of its own, never as a fork of a process that has loaded everything."
 
 START_TIMEOUT_HELP = "How long a broker may take to start, in seconds (default 30; a cluster 60): for a busy machine."
+
+
+PYTHON_HELP = (
+    "The Python of an environment that has odradek, in which brokers run: the tests' own needs none of theirs."
+)
+
+
+def _python(config: pytest.Config) -> str | None:
+    for where, text in (
+        ("--odradek-python", config.getoption("--odradek-python")),
+        (INI_PYTHON, config.getini(INI_PYTHON)),
+    ):
+        if text:
+            if shutil.which(text) is None:
+                raise pytest.UsageError(f"{where} = {text!r}: expected the path of a Python interpreter")
+            return str(text)
+    return None
 
 
 def _start_timeout(config: pytest.Config) -> float | None:
@@ -138,25 +167,27 @@ def _require_url(text: str) -> None:
 
 MARKER = "odradek"
 MARKER_LINE = (
-    "odradek(topics, settings, profile, security, users, acls): topics that the test finds ({name: partitions}, or a "
-    "list of names); the others are those of odradek.Broker, and with one of them it is another than the session's"
+    "odradek(topics, settings, brokers, profile, security, users, acls): topics that the test finds ({name: "
+    "partitions}, or a list of names); the number of brokers, with which odradek is a cluster; the others are those of "
+    "odradek.Broker, and with one of them it is another than the session's"
 )
 OF_BROKER = ("profile", "security", "users", "acls")
 """The parts of a marker about the broker besides its settings, named as the parameters of `Broker` and `Cluster`."""
 
-ACCEPTED = ("topics", "settings", *OF_BROKER)
+ACCEPTED = ("topics", "settings", "brokers", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
 class MarkerOptions:
     """The wishes of the markers of a test; the nearest one wins. `topics` has the parameters of `Controls.topic`.
 
-    `options` are parameters of `Broker`.
+    `options` are parameters of `Broker`; `brokers` is 0 if no marker says how many.
     """
 
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    brokers: int = 0
 
     @classmethod
     def of(cls, item: pytest.Item) -> MarkerOptions:
@@ -164,14 +195,14 @@ class MarkerOptions:
         wanted = cls()
         try:
             for marker in reversed(list(item.iter_markers(MARKER))):
-                wanted._add(marker)
+                wanted = wanted._with(marker)
             wanted._check()
         except pytest.UsageError as error:
             pytest.fail(f"{item.nodeid}: @pytest.mark.odradek: {error}", pytrace=False)
         return wanted
 
-    def _add(self, marker: pytest.Mark) -> None:
-        """Raises UsageError."""
+    def _with(self, marker: pytest.Mark) -> MarkerOptions:
+        """Add the wishes of a marker that is nearer. Raises UsageError."""
         expected = ", ".join(f"{name}=" for name in ACCEPTED)
         if marker.args:
             raise pytest.UsageError(f"{marker.args[0]!r} has no name: expected {expected}")
@@ -181,6 +212,7 @@ class MarkerOptions:
         self.topics.update(topics_of(marker.kwargs.get("topics", {}), "topics"))
         self.settings.update(_settings(marker.kwargs.get("settings", {})))
         self.options.update({name: marker.kwargs[name] for name in OF_BROKER if name in marker.kwargs})
+        return replace(self, brokers=_brokers(marker.kwargs["brokers"])) if "brokers" in marker.kwargs else self
 
     def _check(self) -> None:
         """Raises UsageError."""
@@ -197,6 +229,12 @@ class MarkerOptions:
     def needs_own(self) -> bool:
         """Whether the session's broker will not do."""
         return bool(self.settings or self.options)
+
+
+def _brokers(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise pytest.UsageError(f"brokers = {given!r}: expected how many, 1 or more")
+    return given
 
 
 def topics_of(given: object, where: str) -> dict[str, dict[str, Any]]:

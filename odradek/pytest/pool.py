@@ -47,13 +47,12 @@ class SharedCluster(Cluster):
 class Pool:
     """All running brokers that fixtures started. `close_all` ends them.
 
-    `options` of brokers and clusters are the parameters of `Broker` and `Cluster`; `start_timeout` is that of those
-    whose fixtures have none, and `warm` is that of all.
+    `options` of brokers and clusters are the parameters of `Broker` and `Cluster`; `defaults` are those of fixtures
+    that say nothing else.
     """
 
-    def __init__(self, start_timeout: float | None = None, *, warm: bool = True) -> None:
-        self._defaults: dict[str, Any] = {"warm": warm}
-        self._defaults |= {} if start_timeout is None else {"start_timeout": start_timeout}
+    def __init__(self, defaults: Mapping[str, Any] | None = None) -> None:
+        self._defaults: dict[str, Any] = dict(defaults or {})
         self._brokers: list[SharedBroker] = []
         self._clusters: list[SharedCluster] = []
         self._kept: dict[str, SharedBroker] = {}
@@ -95,16 +94,16 @@ class Pool:
         self._brokers = [other for other in self._brokers if other is not broker]
         broker.close_for_good()
 
-    def cluster(self, settings: Settings, **options: Any) -> SharedCluster:
+    def cluster(self, brokers: int, settings: Settings, **options: Any) -> SharedCluster:
         """The one cluster of `odradek_cluster`: whole, with these settings and options, of an earlier test or new."""
-        key = _key(settings, options)
+        key = _key(settings, {**options, "brokers": brokers})
         if self._cluster is not None and self._cluster[0] == key:
             self._renew_cluster(self._cluster[1])
             return self._cluster[1]
         if self._cluster is not None:
             self.close_cluster(self._cluster[1])
             self._cluster = None
-        self._cluster = key, self.start_cluster(3, settings, **options)
+        self._cluster = key, self.start_cluster(brokers, settings, **options)
         return self._cluster[1]
 
     def close_cluster(self, cluster: SharedCluster) -> None:
@@ -161,8 +160,7 @@ POOL = pytest.StashKey[Pool]()
 def pool_of(config: pytest.Config) -> Pool:
     """The brokers of this test run."""
     if POOL not in config.stash:
-        options = Options.of(config)
-        config.stash[POOL] = Pool(options.start_timeout, warm=not options.cold)
+        config.stash[POOL] = Pool(Options.of(config).of_start())
     return config.stash[POOL]
 
 

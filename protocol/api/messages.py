@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import newer
 from ..lift import is_reshaped, lift
-from ..primitives import INT32, Buffer, DecodeError
+from ..primitives import Buffer, DecodeError
 from ..schema import Entity, EntityClass
 from .row import Api
 from .table import API_BY_KEY
@@ -26,15 +26,11 @@ __all__ = [
     "lift",
     "newest_request",
     "newest_response",
-    "repeated_writer",
     "request_class",
     "request_reader",
     "response_class",
     "response_writer",
 ]
-
-CORRELATION_ID_AT = 4
-"""Position of the correlation id in a response's frame, after the size."""
 
 
 @cache
@@ -115,24 +111,3 @@ def response_writer(key: int, version: int) -> WriteFrame:
 
     api = API_BY_KEY[key]
     return frame_writer(response_class(key, version), newest_response(api), api.response_header_version(version))
-
-
-def repeated_writer(write: WriteFrame) -> WriteFrame:
-    """`write` for responses that are often the same object as last time, so that only the correlation id differs.
-
-    Such a response must not be changed in between.
-    """
-    last: Entity | None = None
-    written = b""
-
-    def write_again(response: Entity, correlation_id: int) -> bytearray:
-        nonlocal last, written
-        if response is last:
-            frame = bytearray(written)
-            INT32.pack_into(frame, CORRELATION_ID_AT, correlation_id)
-            return frame
-        frame = write(response, correlation_id)
-        last, written = response, bytes(frame)
-        return frame
-
-    return write_again

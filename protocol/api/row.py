@@ -45,8 +45,8 @@ class Api:
             id, and its partitions.
         pipelined: a later request of the same connection may be handled before the answer is ready.
         only_reads: an unfinished answer may be dropped with its connection without harm.
-        repeats: requests are often identical: the same object is then passed again, and must not be changed.
-        shares_responses: most requests get the same response, which is then written once.
+        repeats: requests are often identical: the same object is then passed again, and must not be changed; nor must
+            the response, which is written once if it is the same object too.
         knows_fenced_from: the first version that knows PRODUCER_FENCED (KIP-588).
         own_form_until: the last version whose answers have another form than the newest.
         fails_everywhere: a failure is told at the top of the answer, and at each item.
@@ -74,7 +74,6 @@ class Api:
     pipelined: bool = False
     only_reads: bool = False
     repeats: bool = False
-    shares_responses: bool = False
     knows_fenced_from: int = 0
     own_form_until: int = -1
     fails_everywhere: bool = False

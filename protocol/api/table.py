@@ -29,7 +29,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(11, "join_group", 0, 9, 6, (rights.READ_GROUP,), writes="group", when_failed=(("protocol_name", None),)),
     # A heartbeat is accepted unchecked while the coordinator loads (14), so that no member rejoins.
     Api(12, "heartbeat", 0, 4, 4, (rights.READ_GROUP,),
-        repeats=True, shares_responses=True, forgives=(14,)),
+        repeats=True, forgives=(14,)),
     Api(13, "leave_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(14, "sync_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(15, "describe_groups", 0, 6, 5, (rights.DESCRIBE_GROUPS,), only_reads=True, terse=True),
@@ -129,8 +129,9 @@ API_TABLE: tuple[Api, ...] = (
 OWN_TABLE: tuple[Api, ...] = (
     Api(31001, "explain", 0, 0, 0, rights.ALTER, only_reads=True),
     Api(31002, "create_backup", 0, 0, 0, rights.ALTER),
+    Api(31003, "ask_registry", 0, 0, 0, rights.ACTION),
 )
-"""APIs that Kafka has not, for the `odradek` command, which alone sees them in ApiVersions: others get Kafka's list.
+"""APIs that Kafka has not, for the `odradek` command and other nodes of ours, which alone see them in ApiVersions.
 
 The keys are far from Kafka's own. The messages are in `protocol.newer`.
 """

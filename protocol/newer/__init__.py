@@ -21,6 +21,7 @@ MODULES: Mapping[tuple[int, int], str] = MappingProxyType(
         (93, 0): "streams:StreamsGroupTopologyDescriptionUpdate",
         (94, 0): "admin:UnregisterController",
         (31001, 0): "admin:Explain",
+        (31003, 0): "registry:AskRegistry",
         (31002, 0): "admin:CreateBackup",
     }
 )

@@ -6,10 +6,12 @@ topic ids instead of names from 13 (KIP-516), the replica's state as a tagged fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from struct import Struct
 from struct import error as StructError
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from .. import uuids
@@ -71,9 +73,7 @@ _REPLICA_STATE = Struct(">iq")
 _I64 = Struct(">q")
 
 
-# Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
-@dataclass(slots=True)
-class FetchPartition:
+class FetchPartition(NamedTuple):
     """The request for one partition. `high_watermark` is the requesting follower's (KIP-1166)."""
 
     partition: int
@@ -86,6 +86,12 @@ class FetchPartition:
     high_watermark: int = MAX_INT64
 
 
+# Without a Python-level call: a consumer of many partitions names all of them in each request.
+_new_partition: Callable[[tuple[int, int, int, int, int, int, UUID, int]], FetchPartition]
+_new_partition = partial(tuple.__new__, FetchPartition)
+
+
+# Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchRequest:
     """`topics` are (name, or id from version 13) with their partitions, in the order of the request."""
@@ -132,9 +138,14 @@ def _decode_flexible(version: int, buf: Buffer, pos: int) -> FetchRequest:
         for _ in range(partition_count):
             index, leader_epoch, offset, fetched_epoch, log_start, max_bytes = _PARTITION_V12.unpack_from(buf, pos)
             pos += 32
-            partition = FetchPartition(index, offset, max_bytes, log_start, leader_epoch, fetched_epoch)
-            pos = _read_partition_tags(version, partition, buf, pos) if buf[pos] else pos + 1
-            partitions.append(partition)
+            asked = _new_partition(
+                (index, offset, max_bytes, log_start, leader_epoch, fetched_epoch, uuids.ZERO, MAX_INT64)
+            )
+            if buf[pos]:
+                asked, pos = _read_partition_tags(version, asked, buf, pos)
+            else:
+                pos += 1
+            partitions.append(asked)
         pos = skip_tagged_fields(buf, pos) if buf[pos] else pos + 1
         request.topics.append((key, partitions))
     count, pos = read_compact_count(buf, pos, "forgotten topics")
@@ -214,21 +225,22 @@ def _read_indexes(count: int, buf: Buffer, pos: int) -> tuple[tuple[int, ...], i
     return Struct(f">{count}i").unpack_from(buf, pos), end
 
 
-def _read_partition_tags(version: int, partition: FetchPartition, buf: Buffer, pos: int) -> int:
+def _read_partition_tags(version: int, asked: FetchPartition, buf: Buffer, pos: int) -> tuple[FetchPartition, int]:
     count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
         if tag == 0 and version >= 17:
-            partition.replica_directory_id, pos = _read_uuid(buf, pos, "replica directory id")
+            directory_id, pos = _read_uuid(buf, pos, "replica directory id")
+            asked = asked._replace(replica_directory_id=directory_id)
         elif tag == 1 and version >= 18:
-            (partition.high_watermark,) = _I64.unpack_from(buf, pos)
+            asked = asked._replace(high_watermark=_I64.unpack_from(buf, pos)[0])
             pos += 8
         elif tag in (0, 1):
             raise _not_yet(tag, version)
         else:
             pos = skip_tagged_field(buf, pos, tag, size)
-    return pos
+    return asked, pos
 
 
 def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: int) -> None:

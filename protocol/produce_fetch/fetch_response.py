@@ -19,6 +19,7 @@ from .parts import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     TopicKey,
+    append_count,
     append_node_endpoints,
     append_topic_key,
 )
@@ -104,7 +105,7 @@ def encode_response(response: FetchResponse, version: int, correlation_id: int) 
     _append_head(out, response, version)
     for key, partitions in response.topics:
         append_topic_key(out, key, flexible)
-        _append_count(out, len(partitions), flexible)
+        append_count(out, len(partitions), flexible)
         for partition in partitions:
             if flexible:
                 if _append_if_idle(out, partition):
@@ -137,20 +138,14 @@ def _append_head(out: bytearray, response: FetchResponse, version: int) -> None:
         out += _THROTTLE_TO_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
     else:
         out += I32.pack(response.throttle_time_ms)
-    _append_count(out, len(response.topics), flexible=version >= 12)
-
-
-def _append_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        append_uvarint(out, count + 1)
-    else:
-        out += I32.pack(count)
+    append_count(out, len(response.topics), version >= 12)
 
 
 def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:
     """Append the whole partition at once if it has only offsets, as most have where a consumer reads many."""
     aborted = p.aborted_transactions
-    if p.records != b"" or aborted or not _is_without_tags(p):
+    is_idle = p.records == b"" and not aborted and p.diverging_epoch is NO_EPOCH
+    if not is_idle or p.current_leader is not UNKNOWN_LEADER or p.snapshot_id is not NO_SNAPSHOT:
         return False
     out += _IDLE_PARTITION.pack(
         p.partition_index,

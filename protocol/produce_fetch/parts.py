@@ -6,6 +6,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from ..java_strings import REPLACING
 from ..primitives import Buffer, DecodeError, append_uvarint, decode_text, read_compact_length, underflow
 
 TopicKey: TypeAlias = str | UUID
@@ -38,6 +39,9 @@ def read_compact_text(buf: Buffer, pos: int, what: str) -> tuple[str | None, int
     """A compact nullable string. Raises DecodeError, and IndexError past the end of the buffer."""
     length = buf[pos]
     pos += 1
+    if 0 < length < 0x80 and pos + length <= len(buf):  # the usual case: short, and followed by something
+        end = pos + length - 1
+        return str(buf[pos:end], "utf-8", REPLACING), end
     if length >= 0x80:
         length, pos = read_compact_length(buf, pos - 1, what)
         length += 1
@@ -97,6 +101,16 @@ def append_legacy_text(out: bytearray, text: str | None) -> None:
     data = text.encode()
     out += I16.pack(len(data))
     out += data
+
+
+def append_count(out: bytearray, count: int, flexible: bool) -> None:
+    """The length of an array that is not null, a compact one in flexible versions."""
+    if not flexible:
+        out += I32.pack(count)
+    elif count < 0x7F:
+        out.append(count + 1)
+    else:
+        append_uvarint(out, count + 1)
 
 
 def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
+from .crc import crc32c
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12  # base offset and batch length: what precedes the bytes that batch length counts
@@ -143,11 +143,15 @@ def check_crc(buf: bytes | bytearray | memoryview, pos: int, header: BatchHeader
     return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + header.batch_length + LOG_OVERHEAD]) == header.crc
 
 
+set_place = _PLACE.pack_into
+"""Writes base offset, batch length and leader epoch into a buffer with a batch at the given position."""
+
+
 def set_offsets_and_epoch(
     buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> None:
     """Write base offset and leader epoch into the batch at the start of the buffer, whose header is given."""
-    _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
+    set_place(buf, 0, base_offset, header.batch_length, leader_epoch)
 
 
 def set_max_timestamp(

@@ -186,20 +186,45 @@ def iter_records(buf: bytes | bytearray | memoryview, header: BatchHeader, pos: 
 
 def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
     """The records of a decompressed section. Raises ValueError when it is malformed."""
+    try:
+        yield from _decode_section(section, header)
+    except IndexError as error:
+        raise ValueError("a record is cut short") from error
+
+
+def _decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
     fixed = header.max_timestamp if header.is_log_append_time else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    section_size = len(section)
     at = 0
     for _ in range(header.record_count):
-        size, at = read_varint(section, at, INT_BITS)
+        # Varints of a byte, or two, are read in place: calls for them would take most of the time of a small record.
+        low = section[at]
+        if low < 0x80:
+            size, at = _NUMBER[low], at + 1
+        elif (high := section[at + 1]) < 0x80 and not low & 1:
+            size, at = (low - 0x80 | high << 7) >> 1, at + 2
+        else:
+            size, at = read_varint(section, at, INT_BITS)
         end = at + size
-        if size < 0 or end > len(section):
+        if size < 0 or end > section_size:
             raise ValueError("a record ends behind the batch")
-        timestamp_delta, at = read_varint(section, at + 1, LONG_BITS)
-        offset_delta, at = read_varint(section, at, INT_BITS)
+        at += 1
+        if (low := section[at]) < 0x80:
+            timestamp_delta, at = _NUMBER[low], at + 1
+        else:
+            timestamp_delta, at = read_varint(section, at, LONG_BITS)
+        low = section[at]
+        if low < 0x80:
+            offset_delta, at = _NUMBER[low], at + 1
+        elif (high := section[at + 1]) < 0x80 and not low & 1:
+            offset_delta, at = (low - 0x80 | high << 7) >> 1, at + 2
+        else:
+            offset_delta, at = read_varint(section, at, INT_BITS)
         key, at = _read_sized(section, at, end)
         value, at = _read_sized(section, at, end)
         headers: Headers = ()
-        if section[at : at + 1] == _NO_HEADERS:
+        if not section[at]:
             at += 1
         else:
             headers, at = _read_headers(section, at, end)
@@ -231,8 +256,16 @@ def read_varint(buf: bytes, at: int, bits: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), at + 1
 
 
+_NUMBER = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
+"""The numbers that varints of one byte stand for."""
+
+
 def _read_sized(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = read_varint(section, at, INT_BITS)
+    byte = section[at]
+    if byte < 0x80:
+        size, at = _NUMBER[byte], at + 1
+    else:
+        size, at = read_varint(section, at, INT_BITS)
     if size < 0:
         return None, at
     if at + size > end:

@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
-from protocol.records.batch import set_offsets_and_epoch
+from protocol.records.batch import set_place
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
@@ -41,6 +41,7 @@ class UnifiedLog:
         log_start_offset: first offset that may be read.
         log_end_offset: the offset of the next record.
         on_offline: called once, when a disk error takes the log offline.
+        on_start: called when `log_start_offset` has risen.
         config: the topic's configuration; replace it when that changes.
         cleaned_to: the offset up to which the log has been compacted; None if it never was.
         held_back: appends are refused for a moment, until the log has moved to another folder.
@@ -61,6 +62,7 @@ class UnifiedLog:
         "log_start_offset",
         "name",
         "on_offline",
+        "on_start",
         "partition",
         "producers",
         "removal",
@@ -82,22 +84,17 @@ class UnifiedLog:
         state: LoadedState,
         host: LogHost,
     ) -> None:
-        self.services = services
-        self.folder = folder
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
+        self.services, self.folder = services, folder
+        self.topic, self.partition, self.topic_id = topic, partition, topic_id
         self.config = config
         self.host = host
-        self.held_back = False
+        self.held_back, self.high_watermark = False, 0
         self.cleaned_to: int | None = None
-        self.high_watermark = 0
-        self.segments = state.segments
-        self.producers = state.producers
+        self.segments, self.producers = state.segments, state.producers
         self.leader_epochs = state.leader_epochs
-        self.log_start_offset = state.log_start_offset
-        self.log_end_offset = state.log_end_offset
+        self.log_start_offset, self.log_end_offset = state.log_start_offset, state.log_end_offset
         self.on_offline: Callable[[UnifiedLog, Exception], None] | None = None
+        self.on_start: Callable[[], None] | None = None
         self.name = f"{topic}-{partition}"
         self._offline: KafkaError | None = None
         self.flusher = LogFlusher(
@@ -124,7 +121,8 @@ class UnifiedLog:
         Raises what `validator.validate` (which `at_once` is for) and `ProducerStateManager.check` raise,
         RecordBatchTooLarge for a batch that fits no segment, and KafkaStorage after a disk error.
         """
-        self.check_appendable()
+        if self._offline is not None or self.held_back:
+            self.check_appendable()
         validated = validate(batch, self.config, origin, now_ms, self.name, at_once=at_once)
         return self.append_validated(validated, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
 
@@ -162,7 +160,7 @@ class UnifiedLog:
                     found = checked.first_offset, checked.last_offset, checked.timestamp
                     return AppendInfo(*found, self.log_start_offset, duplicate=True)
                 update = checked
-            set_offsets_and_epoch(data, header, base_offset, leader_epoch)
+            set_place(data, 0, base_offset, header.batch_length, leader_epoch)
             segment.append(data, last_offset, max_timestamp, base_offset)
         except OSError as error:
             raise self.failed_append(error) from error
@@ -360,6 +358,8 @@ class UnifiedLog:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
+        if self.on_start is not None:
+            self.on_start()
         if self.leader_epochs.truncate_from_start(offset):
             workers = self.services.workers.lane(folder_lane("files", self.folder))
             # Nobody waits for the file: loading computes the same from what was saved before.

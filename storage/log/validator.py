@@ -18,6 +18,7 @@ from protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
@@ -122,7 +123,10 @@ def validate(
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
     limit = _limit_at_once(header, size, source, target, config) if at_once else None
-    return _validate_records(batch, header, source, target, config, now_ms, topic_partition, limit)
+    if source != Compression.NONE:
+        return _validate_compressed(batch, header, source, target, config, now_ms, topic_partition, limit)
+    section = b"".join((batch[HEADER_SIZE:],))
+    return _validate_section(batch, header, section, source, target, config, now_ms, topic_partition, at_once=at_once)
 
 
 def _limit_at_once(header: BatchHeader, size: int, source: int, target: int, config: LogConfig) -> int:
@@ -224,7 +228,7 @@ def _check_client_batch(header: BatchHeader, topic_partition: str) -> None:
         )
 
 
-def _validate_records(
+def _validate_compressed(
     batch: memoryview,
     header: BatchHeader,
     source: int,
@@ -234,11 +238,6 @@ def _validate_records(
     topic_partition: str,
     limit: int | None,
 ) -> Validated:
-    if source == Compression.NONE:
-        section = b"".join((batch[HEADER_SIZE:],))
-        return _validate_section(
-            batch, header, section, source, target, config, now_ms, topic_partition, at_once=limit is not None
-        )
     codec = Compression(source)
     try:
         if limit is not None:
@@ -290,7 +289,7 @@ def _validate_section(
     if compressed and not checked.sequential:
         raise UnknownServerError(f"The records of a compressed batch for {topic_partition} have wrong offsets.")
     max_timestamp = now_ms if append_time else checked.max_timestamp
-    if header.max_timestamp != max_timestamp or header.is_log_append_time != append_time:
+    if header.max_timestamp != max_timestamp or append_time != bool(header.attributes & LOG_APPEND_TIME_FLAG):
         header = set_max_timestamp(batch, 0, header, log_append_time=append_time, max_timestamp=max_timestamp)
     return _new_validated((batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP))
 

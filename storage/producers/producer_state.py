@@ -97,6 +97,7 @@ class ProducerStateManager:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
         open_transactions: the producer id of each open transaction by its first offset, ascending.
+        unreplicated: the offset of the marker of each ended one that the high watermark has not passed, likewise.
         first_unstable_offset: the first offset of the earliest transaction that is open, or whose marker the high
             watermark has not passed; None if there is none.
         snapshots: the files in the partition's folder from which the producers are restored.
@@ -109,7 +110,7 @@ class ProducerStateManager:
         self.producers: dict[int, ProducerStateEntry] = {}
         self.verifications = Verifications()
         self.open_transactions: dict[int, int] = {}
-        self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
+        self.unreplicated: dict[int, int] = {}
         self.first_unstable_offset: int | None = None
         self.snapshots = SnapshotFiles(fs, folder)
 
@@ -247,7 +248,7 @@ class ProducerStateManager:
         if first_offset == NO_OFFSET:
             return None
         del self.open_transactions[first_offset]
-        self._unreplicated[first_offset] = offset
+        self.unreplicated[first_offset] = offset
         next_open = next(iter(self.open_transactions), offset + 1)
         aborted = marker.type is ControlRecordType.ABORT
         return _new_completed((entry.producer_id, first_offset, offset, aborted, next_open))
@@ -269,19 +270,19 @@ class ProducerStateManager:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker is below the high watermark no longer hold back the last stable offset."""
-        ended = self._unreplicated
+        ended = self.unreplicated
         if not ended:
             return
         if next(reversed(ended.values())) < high_watermark:  # the last one; markers come in the log's order
             ended.clear()
         else:
-            self._unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
+            self.unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
         self._find_first_unstable()
 
     def _find_first_unstable(self) -> None:
         self.first_unstable_offset = next(iter(self.open_transactions), None)
-        if self._unreplicated:
-            ended = min(self._unreplicated)
+        if self.unreplicated:
+            ended = min(self.unreplicated)
             if self.first_unstable_offset is None or ended < self.first_unstable_offset:
                 self.first_unstable_offset = ended
 
@@ -337,7 +338,7 @@ class ProducerStateManager:
     def take(self, restored: ProducerStateManager) -> None:
         """Go on with what was restored from the snapshots, some of which may be deleted."""
         self.producers, self.open_transactions = restored.producers, restored.open_transactions
-        self._unreplicated, self.first_unstable_offset = restored._unreplicated, restored.first_unstable_offset
+        self.unreplicated, self.first_unstable_offset = restored.unreplicated, restored.first_unstable_offset
         for offset in set(self.snapshots.offsets) - set(restored.snapshots.offsets):
             self.snapshots.forget(offset)
 
@@ -345,7 +346,7 @@ class ProducerStateManager:
         """Forget all producers and transactions; snapshot files stay."""
         self.producers = {}
         self.open_transactions = {}
-        self._unreplicated = {}
+        self.unreplicated = {}
         self.first_unstable_offset = None
 
     def take_snapshot(self, offset: int) -> str | None:

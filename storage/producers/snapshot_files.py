@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from protocol.records.crc import crc32c
 from storage.files import FileSystem, read_file, write_fully
 
 SUFFIX = ".snapshot"

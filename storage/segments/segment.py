@@ -141,7 +141,7 @@ class LogSegment(SegmentFiles):
             self.write_indexes()
         position = self.size
         size = len(data)
-        file = self.file.open()
+        file = self.file.opened or self.file.open()
         written = file.pwrite(data, position)
         if written != size:
             write_fully(file, memoryview(data)[written:], position + written)

@@ -24,14 +24,15 @@ class SegmentFile:
 
     Attributes:
         lock: held while the file is opened by name, or renamed.
+        opened: the open file, None until it is used.
     """
 
-    __slots__ = ("_closing", "_file", "_former", "_fs", "_retired", "_users", "lock", "path")
+    __slots__ = ("_closing", "_former", "_fs", "_retired", "_users", "lock", "opened", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
         self.path = path
-        self._file: File | None = None
+        self.opened: File | None = None
         self._former: tuple[File, ...] = ()  # open at earlier places, for those who still read there
         self._users = 0
         self._closing = False
@@ -40,22 +41,22 @@ class SegmentFile:
 
     def open(self, *, create: bool = False) -> File:
         """The open file; it stays open until `close`."""
-        if self._file is None:
+        if self.opened is None:
             with self.lock:
-                if self._file is None:
+                if self.opened is None:
                     if self._retired:
                         raise FileNotFoundError(errno.ENOENT, "the log was deleted", self.path)
-                    self._file = self._fs.open(self.path, create=create)
-        return self._file
+                    self.opened = self._fs.open(self.path, create=create)
+        return self.opened
 
     @property
     def is_open(self) -> bool:
-        return self._file is not None
+        return self.opened is not None
 
     def is_same_as(self, identity: tuple[int, int]) -> bool:
         """Whether the open file has this device and inode; true if it is not open. Any thread."""
         with self.lock:
-            return self._file is None or self._file.identity() == identity
+            return self.opened is None or self.opened.identity() == identity
 
     def rename(self, path: str) -> None:
         """Rename the file; any thread. Raises OSError."""
@@ -65,9 +66,9 @@ class SegmentFile:
 
     def relocate(self, path: str) -> None:
         """Note that the file lies elsewhere now; the caller holds `lock`. Users go on with the one that is open."""
-        if self._file is not None:
-            self._former += (self._file,)
-        self._file, self.path = None, path
+        if self.opened is not None:
+            self._former += (self.opened,)
+        self.opened, self.path = None, path
         if not self._users:
             self._close_former()
 
@@ -93,9 +94,9 @@ class SegmentFile:
     def close(self) -> None:
         """Close now, or when the last user releases it; a later use opens the file again."""
         self._closing = self._users > 0
-        if self._file is not None and not self._users:
-            self._file.close()
-            self._file = None
+        if self.opened is not None and not self._users:
+            self.opened.close()
+            self.opened = None
 
     def retire(self) -> None:
         """Close for good: the name may soon belong to another log's file."""
@@ -104,7 +105,7 @@ class SegmentFile:
 
     def read_nowait(self, size: int, position: int) -> Buffer:
         """Raises WouldBlockError instead of waiting for the device."""
-        data = (self._file or self.open()).pread_nowait(size, position)
+        data = (self.opened or self.open()).pread_nowait(size, position)
         if data is None:
             raise WouldBlockError
         return data

@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crc32c import crc32c
-
+from protocol.records.crc import crc32c
 from storage.files import FileSystem, read_file
 from storage.folders import log_names, meta_properties
 from storage.folders.log_dirs import LOCK_FILE

@@ -34,6 +34,12 @@ def franz_go_share() -> list[str] | str:
     return _built("franz-go-share", "./share")
 
 
+@functools.cache
+def franz_go_registry() -> list[str] | str:
+    """The command of a registry's client, built if need be; or why there is none."""
+    return _built("franz-go-registry", "./registry")
+
+
 def _built(name: str, package: str) -> list[str] | str:
     go = shutil.which("go")
     if go is None:

@@ -1,4 +1,4 @@
-"""The examples' own tests pass, each run by its language's tool in its folder, as a user would."""
+"""The tests of the examples, and of the kits for other languages, pass, run by each language's tool as a user would."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.test_container_environments import container, free_ports, until_ready
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("own_cluster"), pytest.mark.timeout(600)]
 
@@ -19,11 +20,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(name: str, *command: str, **variables: str) -> tuple[int, str]:
-    """Run the tests of an example, and return the exit status and what was printed."""
+    """Run the tests of an example, or of another folder (with a slash); return the exit status and what was printed."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         command,
-        cwd=ROOT / "examples" / name,
+        cwd=ROOT / "examples" / name if "/" not in name else ROOT / name,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -73,16 +74,102 @@ def test_go(go: str) -> None:
     assert output.count("--- PASS") == 5
 
 
-def test_spring_boot() -> None:
+@pytest.mark.parametrize(("name", "tests"), [("spring_boot", 5), ("kits/java", 11)])
+def test_java(name: str, tests: int) -> None:
     maven = shutil.which("mvn")
     if maven is None or shutil.which("javac") is None:
         pytest.skip("Maven and a JDK are not installed (tests/client/install-tools.sh)")
     quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    status, output = run("spring_boot", maven, "-B", f"-DargLine={quick}", "test", ODRADEK=COMMAND, MAVEN_OPTS=quick)
+    status, output = run(name, maven, "-B", f"-DargLine={quick}", "test", ODRADEK=COMMAND, MAVEN_OPTS=quick)
     if re.search("Non-resolvable|Could not (resolve dependencies|transfer artifact|find artifact)", output):
-        pytest.skip(f"what examples/spring_boot needs cannot be fetched: {output[-500:]}")
+        pytest.skip(f"what {name} needs cannot be fetched: {output[-500:]}")
     assert status == 0, output
-    assert passed(output, r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$") == 5
+    assert passed(output, r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$") == tests
+
+
+def test_the_kit_for_go(go: str) -> None:
+    status, output = run("kits/go", go, "test", "-count=1", "-v", ".", ODRADEK=COMMAND)
+    assert status == 0, output
+    assert len(re.findall("^--- PASS", output, re.MULTILINE)) == 6
+
+
+@pytest.fixture(scope="module")
+def node() -> Path:
+    """The example for Node in a folder of its own, beside the kit, once what it needs is there."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("node and npm are not installed")
+    copy = ROOT / "build" / "node-example"
+    for name in ("kits/node", "examples/kafkajs_notices"):
+        shutil.copytree(ROOT / name, copy / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    folder = copy / "examples/kafkajs_notices"
+    command = [npm, "ci", "--silent", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400, check=False)
+    if done.returncode:
+        pytest.skip(f"the packages of examples/kafkajs_notices cannot be installed: {done.stderr[-500:]}")
+    return folder
+
+
+def test_node_with_vitest_and_jest(node: Path) -> None:
+    name = str(node.relative_to(ROOT))
+    status, output = run(name, "npm", "test", "--silent", ODRADEK=COMMAND, NO_COLOR="1")
+    assert status == 0, output
+    assert passed(output, r"Tests +(\d+) passed \(5\)") == 5
+    status, output = run(name, "npm", "run", "--silent", "test:jest", ODRADEK=COMMAND, NO_COLOR="1")
+    assert status == 0, output
+    assert passed(output, r"Tests: +(\d+) passed, 2 total") == 2
+
+
+def test_the_kit_for_node() -> None:
+    command = shutil.which("node")
+    if command is None:
+        pytest.skip("node is not installed")
+    status, output = run("kits/node", command, "--test", "--test-reporter=tap", ODRADEK=COMMAND)
+    assert status == 0, output
+    assert passed(output, r"^# pass (\d+)$") == 10
+
+
+CONTAINERS = """\
+#!{python}
+# Stands in for docker: the container's command runs here, with the environment of the container and nothing else.
+import os, sys
+
+words, environment = iter(sys.argv[1:]), {{"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"]}}
+assert next(words) == "run"
+for word in words:
+    if word == "--env":
+        name, _, value = next(words).partition("=")
+        environment[name] = value
+    elif word == "--publish":
+        assert next(words).startswith("127.0.0.1:")
+    elif not word.startswith("--"):
+        break
+assert word == "odradek:test"
+with open("{folder}/asked", "a") as asked:
+    print(os.getpid(), file=asked)
+environment["KAFKA_LOG_DIRS"] = f"{folder}/{{os.getpid()}}"
+os.execve(sys.executable, [sys.executable, "-m", "odradek", *words], environment)
+"""
+
+
+@pytest.mark.parametrize("kit", ["go", "node"])
+def test_a_kit_starts_a_container(kit: str, tmp_path: Path) -> None:
+    """By an image: what is docker's part does a program that runs the image's command."""
+    tool = shutil.which(kit)
+    if tool is None:
+        pytest.skip(f"{kit} is not installed")
+    docker = tmp_path / "docker"
+    docker.write_text(CONTAINERS.format(python=sys.executable, folder=tmp_path))
+    docker.chmod(0o755)
+    command = {
+        "go": ["test", "-count=1", "-v", "-run", "RecordsComeOut|FindsTheBrokerClean", "."],
+        "node": ["--test", "--test-reporter=tap", "--test-name-pattern=records come out|two brokers"],
+    }[kit]
+    status, output = run(f"kits/{kit}", tool, *command, BROKER_IMAGE="odradek:test", CONTAINER_COMMAND=str(docker))
+    assert status == 0, output
+    asked = (tmp_path / "asked").read_text().split()
+    assert len(asked) == (1 if kit == "go" else 2)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in asked), "the container still runs")
 
 
 def test_go_with_a_container(go: str, tmp_path: Path) -> None:

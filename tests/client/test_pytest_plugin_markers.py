@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.client.plugin_runs import QUIET, run
@@ -40,6 +42,9 @@ pytestmark = pytest.mark.usefixtures("own_cluster")
         ("@pytest.mark.odradek(users={'a': 'b'})", [], "users: expected security='SASL_SSL' with them*"),
         ("@pytest.mark.odradek(security='SASL_SSL', users=7)", [], 'users: expected {"name": "password"}*'),
         ("@pytest.mark.odradek(acls='app READ')", [], "acls = 'app READ': expected a list*"),
+        ("@pytest.mark.odradek(brokers=0)", [], "brokers = 0: expected how many, 1 or more"),
+        ("@pytest.mark.odradek(brokers='3')", [], "brokers = '3': expected how many, 1 or more"),
+        ("", ["--odradek-python", "/no/python"], "--odradek-python = '/no/python': expected the path of a Python *"),
         ("@pytest.mark.odradek(topics=3)", [], "topics = 3: expected {*"),
         ("@pytest.mark.odradek(topics={'t': 'three'})", [], "topics: 't': 'three': expected {*"),
         ("@pytest.mark.odradek(topics=[3])", [], "topics: 3: expected {*"),
@@ -199,3 +204,42 @@ def test_clusters_of_ones_own_are_whole_and_empty_again_for_the_next_test(pytest
         """,
     )
     result.assert_outcomes(passed=3)
+
+
+def test_a_marker_says_how_many_brokers(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.odradek(brokers=2, topics=["orders"])
+        def test_two(odradek, odradek_topic):
+            assert len(odradek.brokers) == 2
+            assert set(odradek.topics()) == {"orders", odradek_topic}
+            test_two.pids = [broker.pid for broker in odradek.brokers]
+
+        @pytest.mark.odradek(brokers=2)
+        def test_the_same_two_are_clean(odradek_cluster):
+            assert odradek_cluster.topics() == {}
+            assert [broker.pid for broker in odradek_cluster.brokers] == test_two.pids
+
+        def test_one(odradek):
+            assert not hasattr(odradek, "brokers")
+        """,
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_brokers_run_in_the_environment_that_an_option_names(pytester: pytest.Pytester) -> None:
+    python = pytester.path / "python-of-the-brokers"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {pytester.path}/asked\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    source = """
+        def test_it(odradek, odradek_fresh_broker):
+            assert odradek.topics() == {}
+            assert odradek_fresh_broker.running
+    """
+    run(pytester, source, "--odradek-python", str(python)).assert_outcomes(passed=1)
+    run(pytester, source, "-o", f"odradek_python={python}").assert_outcomes(passed=1)
+    asked = (pytester.path / "asked").read_text().splitlines()
+    assert [line.split()[:4] for line in asked] == [["-I", "-m", "odradek", "serve"]] * 4

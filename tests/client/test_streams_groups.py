@@ -75,6 +75,11 @@ def test_the_streams_groups_tool(broker: Broker, tmp_path: Path) -> None:
             described = tool(STREAMS_GROUPS, servers, "--describe", "--group", APP)
             assert f"{APP}-by-word-repartition" in described
             assert "ACTIVE" in tool(STREAMS_GROUPS, servers, "--describe", "--group", APP, "--members", "--verbose")
+            (member,) = broker.group(APP).members
+            tasks = broker.group(APP).tasks()
+            assert {task.member for task in tasks} == {member.id}
+            assert [(task.id, task.role) for task in tasks] == [(f"{n // 2}_{n % 2}", "active") for n in range(4)]
+            assert broker.group(APP).problem is None
             assert process.stdin is not None
             process.stdin.close()
             process.wait(60)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from odradek import Broker, BrokerStartError, Cluster, location, process
-from odradek.warm import READY, Template, Warm
+from odradek.warm import READY, NoForkError, Template, Warm
 from tests.client.plugin_runs import run as run_plugin
 from tests.client.test_odradek_ends import ends, run
 
@@ -110,7 +109,7 @@ sys.path.insert(0, {root!r})
 from broker import template
 
 random.random()  # the template has used it
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 own = [random.random(), secrets.token_hex(), uuid.uuid4().hex, uuid.uuid1().hex, ssl.RAND_bytes(16).hex()]
 rest = {{"arguments": arguments, "variable": os.environ.get("VARIABLE"), "zone": time.tzname[0], "hash": hash("a")}}
 with os.fdopen({ready}, "w") as ready:
@@ -157,15 +156,17 @@ def test_each_log_has_what_its_broker_said() -> None:
 TELLS_WHAT_IS_LOADED_LATER = """
 import atexit, sys
 sys.path.insert(0, {root!r})
-from broker import template
 import broker.__main__
+from broker import program, template
 
 for name in template.LOADED_LATER:
     template.load(name)
-arguments = template.Template(int(sys.argv[-1])).arguments_of_node()
+for name in template.OF_CLIENTS:
+    template.make_ready(name)
+arguments = template.Template(int(sys.argv[2])).arguments_of_node()
 before = set(sys.modules)
 atexit.register(lambda: print("later", *sorted(set(sys.modules) - before), flush=True))
-broker.__main__.main(arguments, prog_name="odradek")
+program.main(arguments, prog_name="odradek")
 """
 
 
@@ -284,71 +285,23 @@ def test_a_killed_node_leaves_the_others_and_the_template_alone(warm: Warm) -> N
         assert broker.warm and warm.template is template
 
 
-# -- pytest
-
-FRESH = """
-import os
-import pytest
-from pathlib import Path
-from odradek.warm import WARM
-
-@pytest.mark.parametrize("number", range(6))
-def test_fresh(odradek_fresh_broker, number):
-    assert odradek_fresh_broker.topic("t").partitions == 1
-    template = WARM.template
-    pids = [odradek_fresh_broker.pid, *([template.pid] if template else [])]
-    seen = [odradek_fresh_broker.warm, os.getpid(), *pids]
-    Path(os.environ["SEEN"], f"{number}").write_text(" ".join(map(str, seen)))
-"""
-
-
-def seen(folder: Path) -> list[list[str]]:
-    return [path.read_text().split() for path in folder.iterdir()]
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_template_ends_with_the_session(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "test_fresh.py").write_text(FRESH)
-    (tmp_path / "seen").mkdir()
-    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-p", "no:cacheprovider", str(tmp_path)]
-    ran = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "SEEN": str(tmp_path / "seen")},
-        cwd=tmp_path,
-    )
-    assert "6 passed" in ran.stdout, ran.stdout + ran.stderr
-    assert "odradek: each broker" not in ran.stdout
-    found = seen(tmp_path / "seen")
-    workers_seen = {worker for _, worker, *_ in found}
-    assert Counter(warm for warm, *_ in found) == {"False": len(workers_seen), "True": 6 - len(workers_seen)}
-    templates = {template for warm, _, _, *rest in found for template in rest}
-    assert len(templates) == len(workers_seen)
-    assert all(ends(int(pid)) for _, _, *pids in found for pid in pids)
-
-
-def test_a_session_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "seen").mkdir()
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "test_fresh.py").write_text(
-        FRESH
-        + textwrap.dedent("""
-        def test_killed(odradek_fresh_broker):
-            os.kill(os.getpid(), 9)
-    """)
-    )
-    variables = {**os.environ, "SEEN": str(tmp_path / "seen"), "TMPDIR": str(tmp_path / "tmp")}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(tmp_path)]
-    ran = subprocess.run(command, check=False, capture_output=True, timeout=300, env=variables, cwd=tmp_path)
-    assert ran.returncode == -signal.SIGKILL
-    assert all(ends(int(pid)) for _, _, *pids in seen(tmp_path / "seen") for pid in pids)
-    assert list((tmp_path / "tmp").glob("odradek-*")) == []
-
-
-# -- plain all the same
+def test_a_node_that_comes_too_late_for_its_start_is_killed_and_the_others_go_on(warm: Warm, tmp_path: Path) -> None:
+    with Broker() as other:
+        template = warm.template
+        assert template is not None
+        os.kill(template.pid, signal.SIGSTOP)
+        read_end, write_end = os.pipe()
+        with open(tmp_path / "log", "wb") as log, open(read_end, "rb") as ready:
+            arguments = ["serve", "--set", f"log.dirs={tmp_path / 'data'}", "--ready-fd", str(READY)]
+            with pytest.raises(NoForkError, match="timed out") as caught:
+                template.fork(arguments, os.environ, log.fileno(), write_end, 0.1)
+            os.kill(template.pid, signal.SIGCONT)
+            os.close(write_end)
+            assert ready.read() == b""  # its end is closed by now
+        assert not caught.value.for_good
+        assert other.running
+        other.restart()
+        assert other.warm and warm.template is template
 
 
 def test_what_the_template_cannot_do_is_started_plain_and_said(
@@ -412,7 +365,7 @@ def test_variables_that_count_when_a_process_begins_need_another_template(
 def test_serve_of_several_brokers_says_why_it_does_not_fork(tmp_path: Path) -> None:
     root = str(Path(location.__file__).parents[1])
     program = f"import sys; sys.path.insert(0, {root!r}); from broker import forked\n"
-    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.__main__ import main\nmain(prog_name='odradek')"
+    program += "forked.why_unsafe = lambda: 'not today'\nfrom broker.program import main\nmain(prog_name='odradek')"
     settings = ["--set", f"log.dirs={tmp_path / 'data'}", "--set", "listeners=PLAINTEXT://127.0.0.1:0"]
     settings += ["--set", "odradek.http.port=-1", "--ready-file", str(tmp_path / "ready")]
     command = [sys.executable, "-c", program, "serve", "--profile", "test", "--brokers", "2", *settings]

@@ -15,7 +15,7 @@ from broker.api.table import handler_of
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.publisher import Follower, MetadataPublisher
 from broker.replication.cluster_access import BrokerConnection, ClusterAccess, ReplicationSettings
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -121,6 +121,7 @@ class SimulatedNode:
         self.publisher = MetadataPublisher(self.cache)
         self.publisher.start([Follower("replicas", self.replicas.follow, self.replicas.prepare)])
         self._sessions = FetchSessionCache(100, clock.monotonic_ms, self._rng)
+        self.replicas.tell_changes_to(self._sessions)
         await self.replicas.start()
         self._hosts = True
         self._follow_on()

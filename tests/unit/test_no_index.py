@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
-    "docs examples deploy docker benchmarks tools pipeline odradek broker controller coordinator metadata storage "
+    "docs examples kits deploy docker benchmarks tools pipeline odradek broker controller coordinator metadata storage "
     "protocol timing"
 )
 KINDS = {".md", ".py", ".toml", ".txt", ".yaml", ".yml", ".service", ".sh", ".html", ".tpl", ".xml", ".gradle", ".json"}

@@ -33,6 +33,7 @@ _SECTIONS: tuple[tuple[str, Rows], ...] = (
     ("Client quotas", network.QUOTAS),
     ("Authorization", security.AUTHORIZATION),
     ("Delegation tokens", security.TOKENS),
+    ("Schema registry", odradek.REGISTRY),
     ("Odradek's own", odradek.ODRADEK),
 )
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = tuple(

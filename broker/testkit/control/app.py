@@ -20,6 +20,7 @@ from broker.process import own_version
 from broker.testkit.control import (
     broker,
     faults,
+    group_kinds,
     group_records,
     groups,
     histories,
@@ -40,6 +41,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *group_records.ENDPOINTS,
+    *group_kinds.ENDPOINTS,
     *transactions.ENDPOINTS,
     *report.ENDPOINTS,
     *topics.ENDPOINTS,

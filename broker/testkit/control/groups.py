@@ -41,6 +41,7 @@ STATES = (
     "Stable",
     "Assigning",
     "Reconciling",
+    "NotReady",
     "Dead",
 )
 GROUP = Parameter("group", Kind.STRING, "the group's id", required=True)

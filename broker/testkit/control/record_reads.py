@@ -25,6 +25,7 @@ from broker.testkit.control.endpoint import (
     Values,
     until,
 )
+from broker.testkit.control.held_back import held_back
 from broker.testkit.control.record_writes import as_json, bytes_of, headers_of
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
@@ -298,6 +299,9 @@ class _Search:
             elif self.nearest is None or distance(differences) <= distance(self.nearest[1]):
                 self.nearest = one, differences
 
+    def matches(self, record: Record) -> bool:
+        return not self.expected.differences(record)
+
     def failure(self, timeout: float) -> str:
         what = f"{self.count} records" if self.expected.is_anything else f"a record with {self.expected}"
         if self.count > 1 and not self.expected.is_anything:
@@ -351,5 +355,13 @@ async def _wait(node: Node, values: Values) -> bytes:
         return len(search.found) >= search.count
 
     if not await until(are_there, timeout):
-        raise ControlError(search.failure(timeout), status=TIMED_OUT)
+        held = await _held_back(node, values, reader, search)
+        raise ControlError("\n".join([search.failure(timeout), *held]), status=TIMED_OUT)
     return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
+
+
+async def _held_back(node: Node, values: Values, reader: TopicReader, search: _Search) -> list[str]:
+    """Say which records would match, if readers of committed records were given them."""
+    if not values.get("committed", True):
+        return []
+    return await held_back(node, values["topic"], reader.positions, search.matches)

@@ -39,6 +39,8 @@ from protocol.api.names import API_KEYS, find_api, nearest
 
 ENDPOINTS = Endpoints()
 
+TEXT = Parameter("text", Kind.BOOLEAN, "true: only `text`, for somebody to read")
+
 DEFAULT_LIMIT = 100
 SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
 
@@ -122,18 +124,25 @@ def _journal(node: Node) -> Journal:
     "GET /explain",
     "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
     *(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
+    TEXT,
 )
 async def _explain(node: Node, values: Values) -> dict[str, Any]:
-    if len(values) != 1:
-        what = "only one of them" if values else "one of them"
-        raise ControlError(f"group, topic, transactional_id: expected {what}", parameter=next(iter(values), "group"))
-    ((subject, name),) = values.items()
+    chosen = {subject: name for subject, name in values.items() if subject in SUBJECTS}
+    if len(chosen) != 1:
+        what = "only one of them" if chosen else "one of them"
+        raise ControlError(f"group, topic, transactional_id: expected {what}", parameter=next(iter(chosen), "group"))
+    ((subject, name),) = chosen.items()
     findings = await SUBJECTS[subject](node, name)
-    return {
+    answer = {
         "subject": subject,
         "name": name,
         "findings": [asdict(finding) for finding in findings],
     }
+    if not values.get("text"):
+        return answer
+    from odradek.report import Explanation
+
+    return {"text": str(Explanation(answer))}
 
 
 T = TypeVar("T")
@@ -144,8 +153,17 @@ T = TypeVar("T")
     "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
     Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
     Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
+    TEXT,
 )
 async def _report(node: Node, values: Values) -> dict[str, Any]:
+    if not values.get("text"):
+        return await _reported(node, values)
+    from odradek.report import ENTRIES, report_text
+
+    return {"text": report_text(await _reported(node, {"limit": ENTRIES, **values}))}
+
+
+async def _reported(node: Node, values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
     by_topic: dict[str, list[PartitionView]] = {topic: [] for topic in topics}

@@ -24,6 +24,7 @@ from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
+from broker.testkit.control.group_kinds import groups_with_configs, remove_configs
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.transactions import forget
 from broker.testkit.inspection import own_transactions
@@ -49,13 +50,20 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 
 
 TIMEOUT = timedelta(seconds=30)
-KINDS = ("topics", "groups", "transactional_ids")
+KINDS = ("topics", "groups", "transactional_ids", "group_configs")
 
 
-@ENDPOINTS("GET /mark", "A mark: the topics, groups and transactional ids that there are now.")
+@ENDPOINTS("GET /mark", "A mark: the topics, groups, transactional ids and groups' configurations that there are now.")
 async def _mark(node: Node, _values: Values) -> dict[str, Any]:
     topics = [str(topic.id) for topic in node.cluster.cache.image.topics if not is_internal(topic.name)]
-    return {"mark": {"topics": topics, "groups": await _groups(node), "transactional_ids": await _ids(node)}}
+    return {
+        "mark": {
+            "topics": topics,
+            "groups": await _groups(node),
+            "transactional_ids": await _ids(node),
+            "group_configs": groups_with_configs(node),
+        }
+    }
 
 
 async def _groups(node: Node) -> list[str]:
@@ -74,8 +82,8 @@ async def _ids(node: Node) -> list[str]:
     Parameter(
         "mark",
         Kind.OBJECT,
-        "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids. If it is "
-        "missing, nothing stays.",
+        "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids, "
+        "group_configs (groups). If it is missing, nothing stays.",
     ),
 )
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
@@ -93,6 +101,7 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     await asyncio.gather(*(forget(node, transactional_id) for transactional_id in ids))
     groups = [group for group in await _groups(node) if group not in kept["groups"]]
     await asyncio.gather(*(_remove_group(node, group) for group in groups))
+    await remove_configs(node, kept["group_configs"])
     return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
 
 

@@ -100,7 +100,7 @@ async def _create(node: Node, values: Values) -> dict[str, Any]:
     Such a topic, which nobody wrote to, gives way.
     """
     name, partitions = values["topic"], values.get("partitions")
-    configs = _texts(values.get("configs", {}))
+    configs = texts_of(values.get("configs", {}))
     while True:
         existing = node.cluster.cache.topic(name)
         if existing is None:
@@ -125,7 +125,7 @@ async def _is_unused(node: Node, topic: TopicImage) -> bool:
     return not any(partition.unknown or partition.end for partition in (await read_partitions(node, keys)).values())
 
 
-def _texts(configs: dict[str, Any]) -> dict[str, str]:
+def texts_of(configs: dict[str, Any]) -> dict[str, str]:
     """Configurations as Kafka has them. Raises ControlError."""
     texts = {}
     for name, value in configs.items():

@@ -235,8 +235,8 @@ def state_is_behind(seen: GroupSituation) -> Findings:
     """Tasks whose state is not restored yet; a warm-up becomes active once it is near enough."""
     streams = _streams(seen)
     for task in streams.tasks:
-        behind = task.end - task.offset
-        if behind <= 0:
+        behind = task.behind
+        if not behind:
             continue
         limit = f", and becomes active at {streams.acceptable_lag}" if task.role == "warm-up" else ""
         yield info(

@@ -242,7 +242,7 @@ def _as_told(one: Any) -> ShareOffset:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task of a member that has told how far its state is: to `offset` of `end` in its changelogs.
+    """A task of a member. Its state is at `offset` of `end` in its changelogs; None if the member has not said that.
 
     `role` is active, standby or warm-up.
     """
@@ -250,8 +250,13 @@ class TaskView:
     name: str
     role: str
     member_id: str
-    offset: int
-    end: int
+    offset: int | None
+    end: int | None
+
+    @property
+    def behind(self) -> int | None:
+        """The records of its changelogs that are missing in its state; None if the member has not said it."""
+        return None if self.offset is None or self.end is None else max(self.end - self.offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +313,5 @@ def _tasks(group: StreamsGroup) -> Iterator[TaskView]:
         ends = group.end_offsets.get(member.member_id, {})
         for role, tasks in zip(("active", "standby", "warm-up"), member.assigned, strict=True):
             for task in each_task(tasks):
-                if task in offsets and task in ends:
-                    name = f"{task[0]}_{task[1]}"
-                    yield TaskView(name, role, member.member_id, offsets[task], ends[task])
+                name = f"{task[0]}_{task[1]}"
+                yield TaskView(name, role, member.member_id, offsets.get(task), ends.get(task))

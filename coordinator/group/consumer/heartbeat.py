@@ -9,7 +9,8 @@ too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -42,7 +43,6 @@ from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import GroupIdNotFound, InvalidRequest, UnknownServerError, UnsupportedAssignor
 
 logger = structlog.get_logger(__name__)
-
 _NONE: frozenset[int] = frozenset()
 
 
@@ -52,6 +52,7 @@ class ConsumerHeartbeat:
 
     `names_itself`: the request has a version in which members make their own ids (KIP-1082, from version 1 on).
     `may_describe`: whether the client has the right to describe a topic; expressions match no other.
+    `tells_nothing`: it is only a sign of life, or reports nothing but what the member owns.
     """
 
     group_id: str
@@ -68,11 +69,10 @@ class ConsumerHeartbeat:
     client_host: str
     names_itself: bool
     may_describe: Callable[[str], bool] = lambda _topic: True
+    tells_nothing: bool = field(init=False)
 
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether it is only a sign of life, or reports nothing but what the member owns."""
-        return (
+    def __post_init__(self) -> None:
+        tells_nothing = (
             self.topics is None
             and self.rebalance_timeout_ms == UNCHANGED
             and self.instance_id is None
@@ -80,6 +80,7 @@ class ConsumerHeartbeat:
             and self.regex is None
             and self.assignor is None
         )
+        object.__setattr__(self, "tells_nothing", tells_nothing)
 
     @property
     def is_full(self) -> bool:
@@ -88,8 +89,7 @@ class ConsumerHeartbeat:
         return self.rebalance_timeout_ms != UNCHANGED and tells_subscription and self.owned is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerHeartbeatAnswer:
+class ConsumerHeartbeatAnswer(NamedTuple):
     """The answer; `assigned` is None if the member knows it."""
 
     member_id: str
@@ -103,6 +103,8 @@ def check_request(request: ConsumerHeartbeat) -> None:
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         check_text(request.member_id, "MemberId")
     check_text(request.group_id, "GroupId")
+    if request.tells_nothing and request.member_epoch > JOINING:
+        return
     check_text(request.instance_id, "InstanceId")
     check_text(request.rack_id, "RackId")
     if request.member_epoch == JOINING:

@@ -77,7 +77,7 @@ class Change:
 
 def check_text(text: str | None, name: str) -> None:
     """Raises InvalidRequest for a text that is there and empty."""
-    if text is not None and not java_trim(text):
+    if text is not None and text[:1] <= " " and not java_trim(text):
         raise InvalidRequest(f"{name} can't be empty.")
 
 

@@ -26,7 +26,7 @@ from broker.network.request import ANONYMOUS, Principal
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.fetch_session_cache import FetchSessionCache
 from broker.request_context import ClusterMetadata, LocalServices, RequestContext
 from broker.security.delegation_tokens import Credentials, DelegationTokens
 from broker.security.node_security import NodeSecurity

@@ -10,7 +10,7 @@ import pytest
 from odradek.assertions import identity
 from odradek.cli import contexts
 from odradek.cli.records import from_json
-from odradek.record import Record, record_as_json
+from odradek.record import Bytes, Record, record_as_json
 from storage.files import OsFileSystem
 from storage.state.manifest import FILE_NAME, SnapshotError, read
 
@@ -18,7 +18,7 @@ DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
 
 
 def test_value_of_a_record() -> None:
-    record = Record("t", 0, 7, 0, None, DEEP.encode())
+    record = Record("t", 0, 7, 0, None, Bytes(DEEP.encode()))
     with pytest.raises(ValueError, match="offset 7 of t-0 is nested too deeply"):
         record.json()
     with pytest.raises(ValueError, match="offset 7 of t-0 is no JSON"):

@@ -124,3 +124,23 @@ def test_the_nodes_program_compiles_no_dataclass_twice(tmp_path: Path) -> None:
     ]
     assert counts[0] > 500
     assert counts[1] == 0
+
+
+def test_a_fork_that_has_closed_its_descriptors_reads_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "texts"
+    first = begun(path)
+    value(first, "1")
+    first.keep(str(path))
+    texts = begun(path)
+    monkeypatch.setattr(compiled, "texts", texts)
+    monkeypatch.setattr(compiled, "_file", lambda: str(path))
+    os.close(texts._file)
+    (tmp_path / "other").write_bytes(bytes(100_000))
+    other = os.open(tmp_path / "other", os.O_RDONLY)
+    assert other == texts._file  # what has the number now
+    compiled.begin_in_fork()
+    assert value(texts, "1") == 1
+    assert texts._new == {}
+    os.close(other)

@@ -54,12 +54,14 @@ def test_ports_follow_each_other() -> None:
         "advertised.listeners=PLAINTEXT://here:9092,OTHER://there:9093",
         "odradek.http.port=9404",
         "odradek.control=127.0.0.1:9500",
+        "schema.registry.listeners=http://127.0.0.1:8081,https://[::1]:8082,http://127.0.0.1:0",
     )
     second = of(2, *settings)
     assert second["listeners"] == "PLAINTEXT://:9094,OTHER://[::1]:9095"
     assert second["advertised.listeners"] == "PLAINTEXT://here:9094,OTHER://there:9095"
     assert second["odradek.http.port"] == "9405"
     assert second["odradek.control"] == "127.0.0.1:9501"
+    assert second["schema.registry.listeners"] == "http://127.0.0.1:8084,https://[::1]:8085,http://127.0.0.1:0"
     controller = of(CONTROLLER, *settings)
     assert controller["advertised.listeners"] == controller["listeners"] == "CONTROLLER://127.0.0.1:0"
     assert controller["odradek.http.port"] == "9407"

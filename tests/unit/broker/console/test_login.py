@@ -10,7 +10,8 @@ import pytest
 from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDeletion, ScramCredentialUpsertion
 
 from broker.config.listeners import Listener
-from broker.console.login import REFUSAL_MS, SESSION_MS
+from broker.console.login import REFUSAL_MS
+from broker.passwords import SESSION_MS
 from broker.security.node_security import ListenerSecurity, Prepared
 from controller.scram import ScramMechanism, upsertion
 from tests.unit.broker.console.browsing import Browser, browsing

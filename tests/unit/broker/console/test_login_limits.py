@@ -162,7 +162,7 @@ async def test_a_refusal_takes_as_long_whatever_was_looked_at() -> None:
             async def refuse(_user: str, _password: str, work_ms: float = work_ms) -> None:
                 await rig.clock.sleep(work_ms)
 
-            logins._authenticated = refuse  # type: ignore[assignment]
+            logins._passwords.authenticated = refuse  # type: ignore[assignment]
             began_ms = rig.clock.monotonic_ms()
             asked = asyncio.ensure_future(logins.begin("anna", "wrong", HERE))
             while not asked.done():

@@ -12,8 +12,8 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDe
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 
 from broker.console import tail
-from broker.console.login import SESSION_MS
 from broker.console.tail import LONGEST_MS, MOST_TAILS, PAUSE_MS
+from broker.passwords import SESSION_MS
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.console.test_login import ACLS, SASL, add_user, log_in
 from tests.unit.broker.console.test_messages import append

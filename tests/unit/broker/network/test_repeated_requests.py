@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatResponse
 from kio.schema.join_group.v0.request import JoinGroupRequestProtocol
 
-from broker.network.dispatch import LONGEST_REPEATED_BYTES
+from broker.network.repeated import LONGEST_REPEATED_BYTES
 from protocol.api import messages
 from protocol.api.row import Api
 from protocol.api.table import API_TABLE

@@ -31,9 +31,9 @@ def test_topics_are_counted_each_and_together_as_kafka_does() -> None:
     metrics.produced("a", messages=1, size=50)
     metrics.produced("b", messages=1, size=7)
     metrics.produce_failed("b")
-    metrics.fetched("a", size=500)
-    metrics.fetched("a", size=0)
-    metrics.fetched("b", size=0)
+    metrics.fetched("a", partitions=1, size=500)
+    metrics.fetched("a", partitions=1, size=0)
+    metrics.fetched("b", partitions=1, size=0)
     metrics.fetch_failed("b")
     found = only(samples(metrics), "kafka_server_brokertopicmetrics_")
     assert found['bytesinpersec{topic="a"}'] == found['bytesin_total{topic="a"}']

@@ -9,19 +9,17 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.replication import fetch_session
+from broker.replication import fetch_session_cache
 from broker.replication.fetch_session import (
-    EVICTION_MS,
-    FINAL_EPOCH,
     INITIAL_EPOCH,
     FetchContext,
-    FetchSessionCache,
     FullFetch,
     Incremental,
     SessionError,
     Sessionless,
     Target,
 )
+from broker.replication.fetch_session_cache import EVICTION_MS, FINAL_EPOCH, FetchSessionCache
 from protocol import uuids
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from tests.doubles.clock import ManualClock
@@ -205,7 +203,7 @@ def test_the_zero_topic_id_is_like_any_that_is_unknown() -> None:
 def test_a_session_that_grows_without_an_end_is_over_and_its_client_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fetch_session, "MOST_IN_A_SESSION", 3)
+    monkeypatch.setattr(fetch_session_cache, "MOST_IN_A_SESSION", 3)
     cache = Cache()
     session_id = cache.full("a", "b")
     same = [target("a", offset=1), target("b", offset=1)]
@@ -219,7 +217,7 @@ def test_a_session_that_grows_without_an_end_is_over_and_its_client_begins_anew(
 
 
 def test_all_sessions_together_have_a_most_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_session, "MOST_IN_ALL", 4)
+    monkeypatch.setattr(fetch_session_cache, "MOST_IN_ALL", 4)
     cache = Cache()
     first, second = cache.full("a", "b"), cache.full("c")
     assert cache.full("d", "e") == 0

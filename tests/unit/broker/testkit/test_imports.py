@@ -13,7 +13,7 @@ from tests.unit.budgets.measure import imported_by_a_start
     ("settings", "expected"),
     [
         (("odradek.console=false",), set()),
-        (("odradek.console=true",), {"broker.testkit.inspection", "broker.console.history"}),
+        (("odradek.console=true",), {"broker.console.history"}),
         (("odradek.console=false", "odradek.control=127.0.0.1:0"), {"broker.testkit.journal"}),
     ],
 )

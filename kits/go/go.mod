@@ -1,0 +1,3 @@
+module odradek
+
+go 1.21
