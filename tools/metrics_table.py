@@ -46,6 +46,8 @@ def registered() -> Iterator[Row]:
     for metadata in (object, FollowedMetadata):
         node: Any = MagicMock()
         node.local.metrics, node.metadata.__class__ = Metrics(), metadata
+        if metadata is FollowedMetadata:
+            node.cluster.metadata_log = None
         with patch("broker.node.RecentRates"):  # which read their totals at once
             Node.register_metrics(node)
         _register_others(node)
