@@ -33,6 +33,13 @@ kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties -
 kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --list
 ```
 
+or without a JVM, with a context in place of [`admin.properties`](operations.md#in-place-of-kafkas-scripts):
+
+```
+odradek acls add --principal User:app --operation read --operation write --topic orders- --prefixed
+odradek acls list
+```
+
 A client of a listener without SASL and without client certificates is `User:ANONYMOUS`. So is a broker that connects to
 another one, or to a controller, by a plaintext listener: it needs CLUSTER_ACTION on the cluster, or to be a super user.
 
