@@ -114,7 +114,10 @@ class Template:
 
     @property
     def lives(self) -> bool:
-        return self._process.poll() is None
+        """Whether it is there; one that is being killed has closed its socket before its end is to be seen."""
+        closed = select.poll()
+        closed.register(self._control, 0)
+        return self._process.poll() is None and not closed.poll(0)
 
     @property
     def pid(self) -> int:
