@@ -81,7 +81,7 @@ audit: $(VENV)/.audit ## known weaknesses of what the broker needs; fails if no 
 
 sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the image's Python packages: build/odradek.cdx.json
 	@mkdir -p build
-	$(BIN)/cyclonedx-py requirements requirements-registry.txt --pyproject pyproject.toml --output-reproducible -o build/odradek.cdx.json
+	$(BIN)/cyclonedx-py requirements requirements-image.txt --pyproject pyproject.toml --output-reproducible -o build/odradek.cdx.json
 
 bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 	$(BIN)/python -m benchmarks.run $(ARGS)
@@ -103,8 +103,8 @@ release: $(VENV)/.dev sbom ## VERSION=0.2.0: versions, changelog, commit, wheels
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 	uv pip compile pyproject.toml --group build --extra cli --extra registry -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-cli.txt
-	uv pip compile pyproject.toml --group build --extra registry -c requirements-cli.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-registry.txt
 	uv pip compile pyproject.toml --group build --group dev -c requirements-cli.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
+	uv pip compile pyproject.toml --group build --all-extras -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-image.txt
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group spark41 --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-spark41.txt

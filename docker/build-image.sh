@@ -52,7 +52,7 @@ platforms=()
 machine=$(uname -m)
 for glibc in 2_17 2_24 2_26 2_27 2_28 2_31 2_34 2_35; do platforms+=(--platform "manylinux_${glibc}_$machine"); done
 $python -I -m pip download -q --no-deps --require-hashes --only-binary :all: --python-version $python_version \
-  "${platforms[@]}" --platform "manylinux2014_$machine" --platform "manylinux1_$machine" -r requirements-registry.txt -d build/wheels
+  "${platforms[@]}" --platform "manylinux2014_$machine" --platform "manylinux1_$machine" -r requirements-image.txt -d build/wheels
 
 echo "== image"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
@@ -83,6 +83,8 @@ round_trip() { kcat -C -q -b 127.0.0.1:"$port" -t license -p 0 -o beginning -e |
 grep -v '^$' LICENSE | kcat -P -b 127.0.0.1:"$port" -t license -p 0 -z gzip
 round_trip
 echo "kcat read back what kcat wrote"
+pod exec "$name" odradek topics list -b 127.0.0.1:"$port" | grep -q '^license '
+echo "the image's own command line lists the topic"
 
 stop_status() {
   pod stop --time 20 "$name" >/dev/null

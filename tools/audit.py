@@ -1,4 +1,4 @@
-"""Known weaknesses of what the image has (requirements-registry.txt), by pip-audit.
+"""Known weaknesses of what the image has (requirements-image.txt), by pip-audit.
 
 `python -m tools.audit`: status 0 for none, 1 for some.
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
-REQUIREMENTS = "requirements-registry.txt"
+REQUIREMENTS = "requirements-image.txt"
 COMMAND = ("-m", "pip_audit", "-r", REQUIREMENTS, "--disable-pip", "--progress-spinner", "off", "-f", "json")
 
 
