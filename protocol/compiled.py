@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import fcntl
 import marshal
 import os
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 MOST_TEXTS = 5_000
 """A file with more is begun anew, with the texts of one process: those of old versions would stay for ever."""
 UNREADABLE = (OSError, ValueError, EOFError, TypeError)
+STDERR = 2
 SIZE_BYTES = 4
 """Those of the index' size, with which the file begins."""
 
@@ -44,7 +46,7 @@ class Texts:
         """Use what a file has; from now on new texts are noted."""
         self._new, self._index = {}, {}
         with contextlib.suppress(OSError):
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._file = _above_standard_descriptors(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
             self._index = _index(self._file)
 
     @property
@@ -72,6 +74,15 @@ class Texts:
         kept = _read(path) | new
         with contextlib.suppress(OSError):
             _write(path, new if len(kept) > MOST_TEXTS else kept)
+
+
+def _above_standard_descriptors(file: int) -> int:
+    """The descriptor, or another one in its place: in a process without standard error, log lines go to number 2."""
+    if file > STDERR:
+        return file
+    other = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, STDERR + 1)
+    os.close(file)
+    return other
 
 
 def _compiled(text: str, mode: str) -> CodeType:

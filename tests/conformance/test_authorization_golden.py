@@ -17,6 +17,7 @@ NOT_ASKED = {
     "sasl_authenticate": "spoken before the client is known: tests/conformance/authentication",
     "explain": "Kafka has it not: tests/unit/broker/test_operator_requests.py",
     "create_backup": "Kafka has it not: tests/unit/broker/test_operator_requests.py",
+    "ask_registry": "Kafka has it not: tests/unit/broker/registry/test_cluster.py",
 }
 """APIs that have no question here, and why."""
 

@@ -178,12 +178,4 @@ class OdradekTestTest {
       failed.expect(new Expected().value("order 8").timeout(0));
     }
   }
-
-  @OdradekTest(settings = "num.partitions=3")
-  static class OtherSettings {
-    @Test
-    void areAnotherBrokers(Odradek odradek) {
-      assertEquals(3, ((Map<?, ?>) odradek.post("/topics", Map.of("topic", "t"))).get("partitions"));
-    }
-  }
 }
