@@ -82,6 +82,7 @@ class RegistryServer:
         registry = Registry(node, forwarding.send)
         forwarding.begin(registry)
         self._loading = asyncio.ensure_future(self._serve(node, registry, context))
+        self._loading.add_done_callback(_log_failure)
 
     async def _tls(self, node: Node) -> ssl.SSLContext | None:
         """What `https` is served with. Its keys follow their files, as those of other listeners."""
@@ -130,6 +131,11 @@ class RegistryServer:
     def _close(self) -> None:
         for _, bound in self._sockets:
             bound.close()
+
+
+def _log_failure(loading: asyncio.Task[None]) -> None:
+    if not loading.cancelled() and (error := loading.exception()) is not None:
+        logger.error("the schema registry does not listen", exc_info=error)
 
 
 def _bound(address: Address) -> socket.socket:
