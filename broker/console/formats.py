@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from broker.http.bodies import json_of
 from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
+from odradek.schemas.json_text import json_of
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, beyond which no date can be shown."""

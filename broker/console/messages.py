@@ -13,11 +13,12 @@ from typing import Any
 
 from broker.console.ask import Ask, Values
 from broker.console.formats import FORMATS, LONGEST, Shown, as_json, decoded, field_of, same_as_text
-from broker.console.registry import RegistryError, Schemas, schema_id_of
+from broker.console.registry import RegistryError, Schemas
 from broker.console.topics import seen_topic
 from broker.replication.partition import Partition, Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
+from odradek.schemas.framing import Framed, framed
 from protocol.records.build import Record
 from protocol.records.cut import CutLimits
 from storage.log import time_lookup
@@ -250,11 +251,16 @@ async def schemas_for(ask: Ask, found: Sequence[Found], form: str) -> tuple[Sche
     """The schemas of keys and values, and why there are none, if that is to be said."""
     if ask.registry is None or form != "auto":
         return {}, None
-    contents = [content for one in found for content in (one.record.key, one.record.value)]
+    names = [part.schema for one in found for part in framed_parts(one.record) if part is not None]
     try:
-        return await ask.registry.schemas_of(contents), None
+        return await ask.registry.schemas_of(names), None
     except RegistryError as error:
         return {}, str(error)
+
+
+def framed_parts(record: Record) -> tuple[Framed | None, Framed | None]:
+    """Key and value with the names of their schemas."""
+    return framed(record.key, record.headers, is_key=True), framed(record.value, record.headers)
 
 
 def _row(
@@ -263,10 +269,12 @@ def _row(
     """Any thread: a value may be large."""
     record, left_out = found.record, found.left_out
 
-    def shown(content: bytes | None, more: int) -> Shown:
-        schema = schemas.get(-1 if (schema_id := schema_id_of(content)) is None else schema_id)
-        if schema is not None and content is not None and not more:
-            by_schema = schema.shown(content, most, budget, indented=indented)
+    of_key, of_value = framed_parts(record) if schemas else (None, None)
+
+    def shown(content: bytes | None, part: Framed | None, more: int) -> Shown:
+        schema = None if part is None else schemas.get(part.schema)
+        if schema is not None and part is not None and not more:
+            by_schema = schema.shown(part, most, budget, indented=indented)
             if by_schema is not None:
                 return by_schema
         return decoded(content, budget, form, most, more=more, indented=indented)
@@ -275,8 +283,8 @@ def _row(
         "partition": found.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": shown(record.key, left_out.key),
-        "value": shown(record.value, left_out.value),
+        "key": shown(record.key, of_key, left_out.key),
+        "value": shown(record.value, of_value, left_out.value),
         "value_bytes": None if record.value is None else len(record.value) + left_out.value,
         "headers": [
             (decoded(name, budget, "text", most).text, decoded(content, budget, "auto", most))

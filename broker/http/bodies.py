@@ -14,14 +14,13 @@ from urllib.parse import parse_qsl
 
 from aiohttp.web import BaseRequest, RequestPayloadError
 
+from odradek.schemas.json_text import json_of
+
 FORM = "application/x-www-form-urlencoded"
 TIME_S = 30.0
 """In which a body must be there, whole."""
 
 MOST_FIELDS = 100
-MOST_NESTED = 200
-"""JSON with more levels is taken for none: what walks through values calls itself for each level."""
-
 _UTF_8 = ("utf-8", "utf8", "us-ascii")
 _HALF_OF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -81,27 +80,6 @@ async def read_json(request: BaseRequest, most_bytes: int) -> Any:
     except ValueError as error:
         raise BodyError(f"the body is no JSON: {error}") from error
     return value
-
-
-def json_of(content: bytes | str) -> Any:
-    """The JSON value that somebody has written. Raises ValueError if it is none, or has too many levels."""
-    too_deep = f"it is nested more than {MOST_NESTED} levels deep"
-    try:
-        value = json.loads(content)
-    except RecursionError:
-        raise ValueError(too_deep) from None
-    level = [value]
-    for _ in range(MOST_NESTED):
-        level = [
-            part
-            for one in level
-            if isinstance(one, dict | list)
-            for part in (one.values() if isinstance(one, dict) else one)
-            if isinstance(part, dict | list)
-        ]
-        if not level:
-            return value
-    raise ValueError(too_deep)
 
 
 def _content_type(request: BaseRequest) -> tuple[str, str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.http.bodies import json_of
 from broker.network.request import Principal
 from broker.peers.call import PeerError, entity_call
 from broker.registry.calls import Answer, Asked
@@ -21,6 +20,7 @@ from broker.registry.records import packed
 from broker.registry.registry import failed
 from broker.registry.rights import Rights
 from broker.registry.users import rights_of
+from odradek.schemas.json_text import json_of
 from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest

@@ -12,9 +12,9 @@ from typing import Any
 
 import structlog
 
-from broker.http.bodies import json_of
 from broker.registry import subjects as names
 from broker.registry.records import Schema, read_schema
+from odradek.schemas.json_text import json_of
 
 logger = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from broker.http.bodies import json_of
 from broker.registry.errors import invalid_schema
 from broker.registry.records import Reference
+from odradek.schemas.json_text import json_of
 
 T = TypeVar("T")
 

@@ -1,27 +1,16 @@
-"""Protobuf schemas. `protoc`, Google's own compiler, decides whether a text is one, in a process of its own.
-
-Another parser would have to be right about all that protoc knows; and what strangers write cannot harm this process or
-keep it busy, as the compiler's time and memory are bounded. It takes some milliseconds for each new text.
+"""Protobuf schemas. `protoc`, Google's own compiler, decides whether a text is one (`odradek/schemas/protoc.py`).
 
 Clients register the text of a .proto file, or (Python's) its descriptor in base64. A text is kept as it is, a
-descriptor as text. Two schemas are the same if their descriptors and comments are. Imports are references by name;
-Google's types (`google/protobuf/*.proto`) and Confluent's (`confluent/*.proto`) are always there.
+descriptor as text. Two schemas are the same if their descriptors and comments are. Imports are references by name.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-import os
 import re
-import resource
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
@@ -30,40 +19,11 @@ from broker.registry.errors import Code, RegistryError, invalid_schema
 from broker.registry.formats.parsed import Given, Needed, Work
 from broker.registry.formats.protobuf_rules import Files, differences
 from broker.registry.formats.protobuf_text import CannotWriteError, text_of
+from odradek.schemas.errors import MissingLibraryError, SchemaError
+from odradek.schemas.protoc import MAIN, compile_text
 
 SERIALIZED = "serialized"
-MAIN = "odradek-registered-schema.proto"
-CPU_S, WAIT_S, MEMORY = 5, 20, 1 << 30
-"""What the compiler may use for a schema."""
-
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_NAME = re.compile(r"[A-Za-z0-9_.@+-]+(?:/[A-Za-z0-9_.@+-]+)*")
-
-_KNOWN = {
-    "confluent/meta.proto": """syntax = "proto3";
-package confluent;
-import "google/protobuf/descriptor.proto";
-message Meta {
-  string doc = 1;
-  map<string, string> params = 2;
-  repeated string tags = 3;
-}
-extend google.protobuf.FileOptions { optional Meta file_meta = 1088; }
-extend google.protobuf.MessageOptions { optional Meta message_meta = 1088; }
-extend google.protobuf.FieldOptions { optional Meta field_meta = 1088; }
-extend google.protobuf.EnumOptions { optional Meta enum_meta = 1088; }
-extend google.protobuf.EnumValueOptions { optional Meta enum_value_meta = 1088; }
-""",
-    "confluent/type/decimal.proto": """syntax = "proto3";
-package confluent.type;
-message Decimal {
-  bytes value = 1;
-  uint32 precision = 2;
-  int32 scale = 3;
-}
-""",
-}
-"""Files of Confluent's that schemas import without a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +84,13 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 
 
 def _compiled(text: str, needed: Iterable[Needed]) -> ProtobufSchema:
-    with tempfile.TemporaryDirectory(prefix="odradek-proto-") as folder:
-        sources = {**_KNOWN, **{each.name: _text_of(each) for each in needed}, MAIN: text}  # none can take its place
-        for name, source in sources.items():
-            _write(Path(folder), name, source)
-        found = _run(folder)
+    try:
+        compiled = compile_text(text, {each.name: _text_of(each) for each in needed})
+    except MissingLibraryError as error:
+        raise RegistryError(Code.STORE_ERROR, str(error)) from error
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from error
+    found = FileDescriptorSet.FromString(compiled)
     *imported, main = found.file
     comments = tuple(
         part.strip()
@@ -144,61 +106,6 @@ def _compiled(text: str, needed: Iterable[Needed]) -> ProtobufSchema:
 def _text_of(needed: Needed) -> str:
     descriptor = _descriptor(needed.text)
     return needed.text if descriptor is None else text_of(descriptor)
-
-
-def _write(folder: Path, name: str, source: str) -> None:
-    """Write a file for the compiler; its name is a stranger's."""
-    if not _NAME.fullmatch(name) or ".." in name.split("/") or "." in name.split("/") or len(name) > 1000:
-        raise invalid_schema(f"Invalid schema of type PROTOBUF: a reference cannot have the name {name[:200]!r}")
-    path = folder / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source, encoding="utf-8", errors="replace")
-    except OSError as error:  # such as a name that is a folder for another one
-        raise invalid_schema(f"Invalid schema of type PROTOBUF: reference {name[:200]!r}: {error.strerror}") from error
-
-
-def _run(folder: str) -> FileDescriptorSet:
-    compiler, include = _compiler()
-    out = os.path.join(folder, ".out")
-    command = [compiler, f"--proto_path={folder}", *([f"--proto_path={include}"] if include else ())]
-    command += ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}", MAIN]
-    running = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={})
-    _bound(running.pid)
-    try:
-        _, errors = running.communicate(timeout=WAIT_S)
-    except subprocess.TimeoutExpired as error:
-        running.kill()
-        running.communicate()
-        raise invalid_schema("The schema is too complex: the compiler did not end in time") from error
-    if running.returncode:
-        said = errors.decode(errors="replace").replace(f"{folder}/", "").strip()[:1000]
-        said = said or f"the compiler failed ({running.returncode})"
-        raise invalid_schema(f"Invalid schema of type PROTOBUF, details: {said}")
-    return FileDescriptorSet.FromString(Path(out).read_bytes())
-
-
-def _bound(process: int) -> None:
-    """Bound what the compiler may use, where the system can do that for another process."""
-    if hasattr(resource, "prlimit"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended
-            resource.prlimit(process, resource.RLIMIT_CPU, (CPU_S, CPU_S))
-            resource.prlimit(process, resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-
-def _compiler() -> tuple[str, str | None]:
-    """The compiler, that of the extra or of the machine, and where Google's files are. Raises RegistryError."""
-    try:
-        import protoc
-    except ImportError:
-        found = shutil.which("protoc")
-        if found is None:
-            raise RegistryError(
-                Code.STORE_ERROR, "PROTOBUF needs protoc, which is not here: pip install '/path/to/odradek[registry]'"
-            ) from None
-        return found, None
-    folder = Path(protoc.__file__).parent / "data"
-    return str(folder / "bin" / "protoc"), str(folder / "include")
 
 
 def _clean(file: FileDescriptorProto) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from broker.http.bodies import json_of
 from broker.node import Node
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
@@ -30,6 +29,7 @@ from broker.testkit.control.record_writes import as_json, bytes_of, headers_of
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
 from broker.testkit.inspection.partitions import leader_of
+from odradek.schemas.json_text import json_of
 from protocol.errors import NotLeaderOrFollower
 from protocol.metadata.topics import NO_LEADER
 from protocol.records.build import Headers, Record

@@ -21,6 +21,7 @@ from broker.replication.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replication.fetch_session import Target
 from broker.replication.partition import NO_LEADER_EPOCH, Partition
 from broker.replication.waits import DelayedFetch, PartitionFetch
+from odradek.schemas.codecs import scalar
 from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
@@ -93,7 +94,7 @@ class Budget:
 
     def json(self, value: Any, most: int, *, indent: int | None = None) -> tuple[str, bool]:
         """The first `most` characters of a value as JSON, and whether that is all. Raises SpentError."""
-        encoder = json.JSONEncoder(ensure_ascii=False, indent=indent, default=str)
+        encoder = json.JSONEncoder(ensure_ascii=False, indent=indent, default=scalar)
         parts: list[str] = []
         left = most + 1
         for part in encoder.iterencode(value):

@@ -20,16 +20,12 @@ from aiohttp.test_utils import TestServer
 
 from broker.console.ask import MOST
 from broker.console.formats import LONGEST_JSON, Shown
-from broker.console.registry import (
-    LONGEST_VALUE,
-    MOST_VALUES,
-    Registry,
-    RegistryError,
-    Schema,
-    avro_value,
-    parsed_avro,
-)
+from broker.console.registry import Registry, RegistryError, Schema
 from broker.testkit.control.topic_reader import Budget
+from odradek.schemas.codecs import codec_of
+from odradek.schemas.framing import Framed
+from odradek.schemas.framing import with_prefix as framed
+from odradek.schemas.lookup import Source
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig
@@ -40,10 +36,6 @@ ORDER = {
     "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}],
 }
 ENDLESS = {"type": "array", "items": {"type": "record", "name": "Nothing", "fields": [{"name": "n", "type": "null"}]}}
-
-
-def framed(schema_id: int, content: bytes) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big") + content
 
 
 def written(schema: Any, value: Any) -> bytes:
@@ -60,7 +52,7 @@ class Served:
         self.answers: dict[int, dict[str, str]] = {
             1: {"schema": json.dumps(ORDER)},
             2: {"schema": "{}", "schemaType": "JSON"},
-            3: {"schema": "syntax = 'proto3';", "schemaType": "PROTOBUF"},
+            3: {"schema": "syntax = 'proto3';", "schemaType": "PROTOBUF"},  # it has no message
             4: {"schema": json.dumps(ENDLESS)},
             6: {"schema": json.dumps({"type": "enum", "name": "E", "symbols": ["a"], "doc": "d" * (1 << 20)})},
             5: {"schema": '{"type": "record", "name": "A", "fields": [{"name": "b", "type": "Elsewhere"}]}'},
@@ -119,81 +111,13 @@ async def test_what_cannot_be_decoded_is_shown_as_bytes() -> None:
         assert f"00000000 {content.hex(' ')}" in page.text
 
 
-NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
-ITSELF = {"type": "record", "name": "Itself", "fields": [{"name": "again", "type": "Itself"}]}
-EMPTY = {"type": "record", "name": "Empty", "fields": []}
-
-
-def nested(levels: int) -> Any:
-    """Records in records, each with two of the next; the innermost has none."""
-    found: Any = {"type": "record", "name": "R0", "fields": []}
-    for number in range(levels):
-        twice = [{"name": "a", "type": found}, {"name": "b", "type": f"R{number}"}]
-        found = {"type": "record", "name": f"R{number + 1}", "fields": twice}
-    return found
-
-
-def chained(count: int) -> Any:
-    """A union of records, each with the one before it: deep, though the text is not."""
-    links = [{"type": "record", "name": "L0", "fields": [{"name": "a", "type": "int"}]}]
-    links += [
-        {"type": "record", "name": f"L{number}", "fields": [{"name": "a", "type": f"L{number - 1}"}]}
-        for number in range(1, count)
-    ]
-    return links
-
-
-HARMFUL = {
-    "may nest without end": NODE,
-    "nests without end": ITSELF,
-    "twice the values at each level, of no bytes": nested(40),
-    "too many levels": chained(100),
-    "far too many levels": chained(3000),
-    "a list of null": ENDLESS,
-    "a list of a type that has no bytes": [EMPTY, {"type": "array", "items": "Empty"}],
-    "a list of fixed that have no bytes": {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}},
-    "a size that is none": {"type": "fixed", "name": "F", "size": "x"},
-    "fields that are none": {"type": "record", "name": "R", "fields": 5},
-    "a type that is none": {"type": {}},
-    "no type": {},
-    "null": None,
-    "a number": 5,
-}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [*map(json.dumps, HARMFUL.values()), '{"type": "array", "items": ' * 900 + '"int"' + "}" * 900, "["],
-    ids=[*HARMFUL, "deep JSON", "no JSON"],
-)
-def test_a_schema_that_could_do_harm_or_is_none_is_refused(text: str) -> None:
-    """Accidents: a value of a type within itself took the whole process with it, others never came to an end."""
-    assert parsed_avro(text) is None
-
-
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ([EMPTY, {"type": "map", "values": "Empty"}], {"a": {}}),
-        (chained(60), None),
-        ({"type": "array", "items": ["null", ORDER]}, [None, {"id": 1, "who": "anna"}]),
-        ({**ORDER, "namespace": "shop", "name": "Order"}, {"id": 1, "who": "anna"}),
-    ],
-    ids=["nothing in a union", "levels", "null in a union", "namespace"],
-)
-def test_others_are_read(schema: Any, value: Any) -> None:
-    found = parsed_avro(json.dumps(schema))
-    assert found is not None
-    if value is not None:
-        assert avro_value(found, written(schema, value)) == value
-
-
 ITEMS = {"type": "array", "items": {"type": "enum", "name": "Long", "symbols": ["s" * 10_000]}}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
 def shown(schema: Any, content: bytes, most: int = LONGEST_JSON, *, indented: bool = True) -> Shown | None:
-    return Schema(1, parsed_avro(json.dumps(schema))).shown(framed(1, content), most, Budget(MOST), indented=indented)
+    codec = codec_of(Source("AVRO", json.dumps(schema)))
+    return Schema(1, codec).shown(Framed(1, content), most, Budget(MOST), indented=indented)
 
 
 def test_a_list_of_long_symbols_is_cut_while_it_is_written() -> None:
@@ -224,34 +148,6 @@ def test_a_decimal_is_written_as_a_number_only_if_it_is_short() -> None:
     assert "a decimal of 100000 bytes" in (in_record.text or "")
 
 
-def wrapped(levels: int) -> Any:
-    """A list of records in records, each with one field: an object at each level for each byte."""
-    found: Any = "int"
-    for number in range(levels):
-        found = {"type": "record", "name": f"W{number}", "fields": [{"name": "a", "type": found}]}
-    return {"type": "array", "items": found}
-
-
-def test_lists_of_values_within_values_are_read_only_as_far_as_their_objects_are_few() -> None:
-    """A byte in a list of sixty levels is sixty objects."""
-    for levels, most in ((1, 80_000), (50, 5_000)):
-        schema = parsed_avro(json.dumps(wrapped(levels)))
-        assert schema is not None
-        assert schema.longest * (levels + 2) <= MOST_VALUES
-        assert schema.longest >= most
-    plain = parsed_avro(json.dumps(wrapped(50)["items"]))
-    assert plain is not None
-    assert plain.longest == LONGEST_VALUE
-
-
-def test_a_value_that_is_too_long_or_of_another_schema_is_no_value() -> None:
-    schema = parsed_avro('"bytes"')
-    assert schema is not None
-    for content in (b"\0" * (LONGEST_VALUE + 1), b"", b"\xff"):
-        with pytest.raises(ValueError):
-            avro_value(schema, content)
-
-
 async def test_a_registry_that_does_not_answer_is_said_once_on_the_page() -> None:
     async with Rig(config={"odradek.console.schema.registry": "http://127.0.0.1:9/"}) as rig:
         await rig.create("t")
@@ -264,7 +160,7 @@ async def test_a_registry_that_does_not_answer_is_said_once_on_the_page() -> Non
 
 async def test_a_name_and_a_password_in_the_url_are_not_shown() -> None:
     with pytest.raises(RegistryError) as raised:
-        await Registry("http://anna:secret@127.0.0.1:9").schemas_of([framed(1, b"")])
+        await Registry("http://anna:secret@127.0.0.1:9").schemas_of([1])
     assert "secret" not in str(raised.value)
 
 
@@ -280,7 +176,7 @@ async def test_a_redirect_of_the_registry_is_not_followed() -> None:
     async with registry(inner) as inside, TestServer(app) as server:
         for status in (301, 302, 303, 307, 308):
             with pytest.raises(RegistryError, match="leads elsewhere"):
-                await Registry(str(server.make_url("/"))).schemas_of([framed(status, b"")])
+                await Registry(str(server.make_url("/"))).schemas_of([status])
         config = {"odradek.console.schema.registry": str(server.make_url("/"))}
         async with Rig(config=config) as rig:
             await rig.create("t")
@@ -347,7 +243,7 @@ async def test_heads_of_a_registrys_answer_are_not_believed(head: dict[str, str]
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        asked = Registry(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").schemas_of([framed(1, b"")])
+        asked = Registry(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").schemas_of([1])
         if told is None:
             assert [*await asked] == [1]
         else:

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from broker.http.bodies import MOST_NESTED
 from broker.http.connections import HttpPort
 from broker.testkit.control.app import make_app
 from broker.testkit.control.endpoint import Endpoint, Kind, Parameter
 from odradek.control import ControlClient, ControlError, segment
+from odradek.schemas.json_text import MOST_NESTED
 from tests.unit.broker.rig import Rig
 
 GROUP = Parameter("group", Kind.STRING, "the group's id", required=True)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from broker.http.bodies import MOST_NESTED
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.record_reads import Difference, Expected, distance
+from odradek.schemas.json_text import MOST_NESTED
 from protocol.records.build import Record
 
 

@@ -1,0 +1,142 @@
+"""Protobuf: messages as bytes and back, by Google's library, which has the .proto file's descriptors from `protoc`.
+
+A message is a dict by the names of the file. Fields that cannot be absent are always there; Google's own types
+(Timestamp and so on) are as in Protobuf's JSON, as are bytes (base64) and enums (names); 64-bit numbers stay numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.schemas import protoc
+from odradek.schemas.codecs import check_length
+from odradek.schemas.errors import SchemaError
+from odradek.schemas.framing import Framed, read_indexes, written_indexes
+from odradek.schemas.lookup import PROTOBUF, Source
+
+GOOGLES = "google.protobuf."
+
+
+class ProtobufCodec:
+    kind = PROTOBUF
+
+    def __init__(self, source: Source, message: str | None) -> None:
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+        from google.protobuf.descriptor_pool import DescriptorPool
+
+        files = FileDescriptorSet.FromString(protoc.compile_text(source.text, source.needed)).file
+        self._pool = DescriptorPool()
+        for file in files:
+            self._pool.Add(file)
+        self._main = files[-1]
+        self._message = message
+
+    def decode(self, framed: Framed) -> Any:
+        from google.protobuf.message import DecodeError
+
+        check_length(framed.payload)
+        try:
+            indexes, content = (
+                (read_indexes(framed.indexes)[0], framed.payload) if framed.indexes else read_indexes(framed.payload)
+            )
+            message = self._class(self._at(indexes))()
+            message.ParseFromString(content)
+        except (DecodeError, ValueError) as error:
+            raise SchemaError(f"the bytes are not of the schema: {error}") from error
+        return _value(message)
+
+    def encode(self, value: Any) -> bytes:
+        from google.protobuf.json_format import ParseDict, ParseError
+
+        indexes = self._indexes_of(self._message)
+        if not isinstance(value, Mapping):
+            raise SchemaError(f"does not fit the schema: {repr(value)[:100]}: expected an object")
+        try:
+            message = ParseDict(_given(value), self._class(self._at(indexes))())
+            return written_indexes(indexes) + bytes(message.SerializeToString())
+        except (ParseError, ValueError, TypeError) as error:
+            raise SchemaError(f"does not fit the schema: {error}") from error
+
+    def _at(self, indexes: list[int]) -> str:
+        """The full name of a message. Raises ValueError."""
+        names, level = [self._main.package] if self._main.package else [], self._main.message_type
+        for index in indexes:
+            if not 0 <= index < len(level):
+                raise ValueError(f"the schema has no message {indexes}")
+            names.append(level[index].name)
+            level = level[index].nested_type
+        return ".".join(names)
+
+    def _indexes_of(self, name: str | None) -> list[int]:
+        if name is None:
+            if not self._main.message_type:
+                raise SchemaError("the schema has no message")
+            return [0]
+        rest = [([number], message, "") for number, message in enumerate(self._main.message_type)]
+        known = []
+        while rest:
+            indexes, message, above = rest.pop(0)
+            own = f"{above}{message.name}"
+            if name in (own, f"{self._main.package}.{own}"):
+                return indexes
+            known.append(own)
+            rest += [([*indexes, number], inner, f"{own}.") for number, inner in enumerate(message.nested_type)]
+        raise SchemaError(f"the schema has no message {name}: expected {', '.join(known)}")
+
+    def _class(self, name: str) -> Any:
+        from google.protobuf.message_factory import GetMessageClass
+
+        return GetMessageClass(self._pool.FindMessageTypeByName(name))
+
+
+def make(source: Source, message: str | None) -> ProtobufCodec:
+    return ProtobufCodec(source, message)
+
+
+def _value(message: Any) -> Any:
+    from google.protobuf.json_format import MessageToDict
+
+    if message.DESCRIPTOR.full_name.startswith(GOOGLES):
+        return MessageToDict(message, preserving_proto_field_name=True)
+    found = {}
+    for field in message.DESCRIPTOR.fields:
+        if field.has_presence and not message.HasField(field.name):
+            continue
+        found[field.name] = _content(field, getattr(message, field.name))
+    return found
+
+
+def _content(field: Any, content: Any) -> Any:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of = field.message_type.fields_by_name["value"]
+        return {str(name): _one(of, content[name]) for name in content}
+    if _is_repeated(field):
+        return [_one(field, each) for each in content]
+    return _one(field, content)
+
+
+def _is_repeated(field: Any) -> bool:
+    found = getattr(field, "is_repeated", None)  # of newer releases, where `label` warns
+    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+
+
+def _one(field: Any, content: Any) -> Any:
+    if field.message_type is not None:
+        return _value(content)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(content)
+        return content if known is None else known.name
+    return base64.b64encode(content).decode() if isinstance(content, bytes) else content
+
+
+def _given(value: Any) -> Any:
+    """What Protobuf's JSON has for values that a test may use."""
+    if isinstance(value, Mapping):
+        return {name: _given(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_given(each) for each in value]
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if hasattr(value, "isoformat") else value
