@@ -70,7 +70,6 @@ HARMFUL = {
     "fields that are none": {"type": "record", "name": "R", "fields": 5},
     "a type that is none": {"type": {}},
     "no type": {},
-    "null": None,
     "a number": 5,
 }
 
