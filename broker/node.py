@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from broker.faults.faults import Faults
     from broker.observe.http import HttpServer
     from broker.observe.http_app import Pages
+    from broker.tiering.tier_manager import TierManager
 
 logger = structlog.get_logger(__name__)
 
@@ -72,6 +73,7 @@ class Parts:
     metadata: NodeMetadata
     connection_rates: ConnectionRates
     hanging: HangingTransactions
+    tier: TierManager | None = None
 
 
 class Node:
@@ -119,6 +121,7 @@ class Node:
         self.metadata = parts.metadata
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
+        self.tier = parts.tier
         self.server.lost = self.local.share.connection_lost, self.local.client_telemetry.connection_lost
         self._is_one_of_several = self.cluster.controller_service is not None or self.local.config.is_in_cluster
         self._periodic = Periodic(self.base.seams.clock)
@@ -161,6 +164,8 @@ class Node:
         of_broker = [Follower("replicas", self.replicas.follow, self.replicas.prepare)]
         if self._is_one_of_several:
             of_broker.append(Follower("directories of replicas", self._assignments.follow))
+        if self.tier is not None:
+            of_broker.append(Follower("tiered storage", self.tier.follow))
         self.metadata.publisher.start(
             [
                 Follower("authorizer and tokens", self._rights_changed),
@@ -227,6 +232,8 @@ class Node:
     def begin_periodic_work(self) -> None:
         """Begin what the node does from time to time, as it serves now."""
         schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
+        if self.tier is not None:
+            self.tier.start(self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
@@ -366,7 +373,9 @@ class Node:
         return {**self._works_of_parts(), "the logs": lambda: last.call(close)}
 
     def _works_of_parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        tier = {} if self.tier is None else {"tiered storage": self.tier.stop}
         return {
+            **tier,
             "new topics": self.cluster.auto_topics.stop,
             "replication": self.replicas.stop,
             "moves of logs": self.replicas.moves.stop,

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from broker.authorization.guard import Guard
     from broker.membership.controller_service import ControllerService
     from broker.observe.http import HttpServer
+    from broker.tiering.tier_manager import TierManager
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -230,7 +231,31 @@ async def _start_parts(
     if base.current.config.is_broker:
         await opened.services.replicas.start()
     hanging = _start_coordinators(opened.services, undo)
-    return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging)
+    tier = await _open_tier(base, opened.services)
+    return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging, tier)
+
+
+async def _open_tier(base: Base, services: Services) -> TierManager | None:
+    """The tiered storage, if it is switched on. Raises LogDirError if its store cannot be used."""
+    if not base.current.config.boolean("remote.log.storage.system.enable"):
+        return None
+    from broker.tiering.opening import open_tier
+
+    cluster, seams = services.cluster, base.seams
+    wheel, replicas = base.request_wheel, services.replicas
+    return await open_tier(
+        Host(
+            base.node_id,
+            base.current,
+            cluster.cache,
+            cluster.auto_topics,
+            seams.random,
+            seams.clock,
+            wheel,
+            replicas,
+            cluster.peers,
+        )
+    )
 
 
 def _open_limits(base: Base, cache: MetadataCache) -> _Limits:

@@ -195,7 +195,7 @@ def _check_topic(image: MetadataImage, name: str, altered: Mapping[str, str], sc
     reason = topic_names.invalid_reason(name)
     if reason is not None:
         raise InvalidTopic(reason)
-    schema.check(ResourceType.TOPIC, name, altered)
+    schema.check(ResourceType.TOPIC, name, altered, image.configs.of(ResourceType.TOPIC, name))
     if image.topics.get(name) is None:
         raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
 

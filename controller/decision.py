@@ -41,8 +41,13 @@ class Decision(Generic[R]):
 class ConfigSchema(Protocol):
     """The configurations that there are, and the values where nothing is set (Kafka's `KafkaConfigSchema`)."""
 
-    def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
-        """Raises InvalidConfiguration or InvalidRequest if the resource cannot have all these configurations."""
+    def check(
+        self, resource_type: int, name: str, configs: Mapping[str, str | None], before: Mapping[str, str] = {}
+    ) -> None:
+        """Raises InvalidConfiguration or InvalidRequest if the resource cannot have all these configurations.
+
+        `before` are those that it has now.
+        """
 
     def known(self, resource_type: int, configs: Mapping[str, str]) -> dict[str, str]:
         """Those that this release knows: what another one has left in the metadata counts for nothing."""

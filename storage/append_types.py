@@ -40,12 +40,17 @@ class AppendInfo(NamedTuple):
 new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 
+AS_RETENTION = -2
+"""The local retention that is the whole retention (`LogConfig.DEFAULT_LOCAL_RETENTION_MS`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """The part of a topic's configuration that the log uses, with Kafka 4.4's topic defaults (Kafka's LogConfig).
 
     Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
-    'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.
+    'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded, a local one of -2
+    the whole retention.
     """
 
     segment_bytes: int = 1 << 30
@@ -74,12 +79,33 @@ class LogConfig:
     max_compaction_lag_ms: int = 2**63 - 1
     min_cleanable_dirty_ratio: float = 0.5
     min_insync_replicas: int = 1
+    remote_storage: bool = False
+    remote_copy_disable: bool = False
+    remote_copy_lag_ms: int = 0
+    remote_copy_lag_bytes: int = -1
+    local_retention_ms: int = -2
+    local_retention_bytes: int = -2
 
     keeps_batches: bool = field(init=False)
     """Whether batches of any compression are stored byte for byte."""
 
     max_segment_ms: int = field(init=False)
     """The age at which a segment is rolled: compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
+
+    @property
+    def copies_to_remote(self) -> bool:
+        """Whether segments are copied to remote storage, and only then removed here."""
+        return self.remote_storage and not self.remote_copy_disable
+
+    @property
+    def kept_here_ms(self) -> int:
+        """How long a tiered log's segments stay on local disk; -1 for no limit."""
+        return self.retention_ms if self.local_retention_ms == AS_RETENTION else self.local_retention_ms
+
+    @property
+    def kept_here_bytes(self) -> int:
+        """Bytes of a tiered log that stay on local disk; -1 for no limit."""
+        return self.retention_bytes if self.local_retention_bytes == AS_RETENTION else self.local_retention_bytes
 
     def __post_init__(self) -> None:
         lag_counts = self.compact and self.max_compaction_lag_ms > 0

@@ -55,7 +55,7 @@ from protocol.errors import (
 )
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 from storage.log import time_lookup
-from storage.log.time_lookup import TimestampOffsetEpoch
+from storage.log.log_segments import TimestampOffsetEpoch
 
 if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
@@ -147,15 +147,27 @@ class Lookup:
             return self._without_reading(place)
         try:
             partition = self._partition(place)
-            if asked.timestamp == EARLIEST_LOCAL:
-                return _at_log_start(partition)
-            found = await _by_time(partition, asked.timestamp)
+            if asked.timestamp in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+                return _of_tier(partition, asked.timestamp)
+            found = await self._by_time(partition, asked.timestamp)
             self._check_leader(partition, asked)  # it may be led elsewhere by now
             if found is None or found.offset >= self._end(partition):
                 return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         except KafkaError as error:
             return _list_offsets_failed(asked.partition_index, error)
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
+
+    async def _by_time(self, partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
+        log = partition.log
+        if timestamp == MAX_TIMESTAMP:
+            return await time_lookup.largest(log)
+        if log.local_log_start_offset > log.log_start_offset:
+            from broker.api.cold_lookup import first_in_remote_storage
+
+            found = await first_in_remote_storage(self._ctx, log, timestamp)
+            if found is not None:
+                return found
+        return await time_lookup.first_at_or_after(log, timestamp)
 
     def _end(self, partition: Partition) -> int:
         """The end of the log as the client sees it; replicas and debugging tools see all of it.
@@ -186,18 +198,27 @@ class Lookup:
         partition.check_leader_epoch(asked.current_leader_epoch, only_leader=self._replica_id != DEBUGGER)
 
 
-async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return None  # nothing is tiered
-    if timestamp == MAX_TIMESTAMP:
-        return await time_lookup.largest(partition.log)
-    return await time_lookup.first_at_or_after(partition.log, timestamp)
-
-
 def _at_log_start(partition: Partition) -> ListOffsetsPartitionResponse:
-    start = partition.log_start_offset
-    epoch = partition.log.leader_epochs.epoch_for(start)
-    return _found(partition.index, UNKNOWN_TIMESTAMP, start, epoch)
+    return _at(partition, partition.log_start_offset)
+
+
+def _at(partition: Partition, offset: int) -> ListOffsetsPartitionResponse:
+    return _found(partition.index, UNKNOWN_TIMESTAMP, offset, partition.log.leader_epochs.epoch_for(offset))
+
+
+def _of_tier(partition: Partition, asked: int) -> ListOffsetsPartitionResponse:
+    """Where the local part of a log begins, or how far it is copied to remote storage (KIP-405, KIP-1005, KIP-1023)."""
+    log = partition.log
+    if asked == EARLIEST_LOCAL:
+        return _at(partition, log.local_log_start_offset)
+    highest = log.tier.highest_offset
+    if not log.config.remote_storage or (highest < 0 and asked == LATEST_TIERED):
+        return _found(partition.index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
+    if asked == LATEST_TIERED:
+        return _at(partition, highest)
+    if highest < 0 and log.local_log_start_offset != log.log_start_offset:  # not known yet
+        return _found(partition.index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
+    return _at(partition, max(highest + 1, log.log_start_offset))
 
 
 def _found(index: int, timestamp: int, offset: int, epoch: int) -> ListOffsetsPartitionResponse:

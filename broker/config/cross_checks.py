@@ -50,6 +50,10 @@ def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     yield from _connections(config)
     yield from _limits(config)
     yield from map(BrokenRule, _groups(config))
+    if config.boolean("remote.log.storage.system.enable"):
+        from broker.config.tier_checks import broken_rules_of_store
+
+        yield from map(BrokenRule, broken_rules_of_store(config))
 
 
 def _identity(config: BrokerConfig) -> Iterator[str]:

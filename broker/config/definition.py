@@ -249,6 +249,14 @@ def one_of(*allowed: str, ignore_case: bool = False) -> Check:
     return Check(refuse, f"one of {choice}")
 
 
+def _refuse_empty(value: Value) -> tuple[object, str] | None:
+    return (value, "String must be non-empty") if value == "" else None
+
+
+NON_EMPTY = Check(_refuse_empty, "non-empty string")
+"""`ConfigDef.NonEmptyString`: no value at all is fine."""
+
+
 def java_class(known: str | None) -> Check:
     """A class that exists in a JVM without plugins: only `known`."""
 

@@ -34,10 +34,24 @@ from protocol.errors import InvalidConfiguration, InvalidRequest
 from storage.append_types import LogConfig
 
 
-def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
+def parse_topic_configs(
+    broker_config: BrokerConfig, overrides: Mapping[str, str | None], *, was_tiered: bool = False
+) -> dict[str, Value]:
     """As `topic_values`, for creating or altering a topic: wrong combinations raise InvalidConfiguration too."""
     values = topic_values(broker_config, overrides)
-    _check_together(values)
+    low, high = integer_of(values, "min.compaction.lag.ms"), integer_of(values, "max.compaction.lag.ms")
+    if low > high:
+        raise InvalidConfiguration(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+    is_tiered = values["remote.storage.enable"]
+    if is_tiered or was_tiered:
+        from broker.config.tier_checks import check_switched_off, check_tiered
+
+        if is_tiered:
+            check_tiered(values, system_enabled=broker_config.boolean("remote.log.storage.system.enable"))
+        else:
+            check_switched_off(values)
     return values
 
 
@@ -68,19 +82,6 @@ def topic_values(
         except InvalidValueError as error:
             raise InvalidConfiguration(str(error)) from error
     return values
-
-
-def _check_together(values: Mapping[str, Value]) -> None:
-    low, high = integer_of(values, "min.compaction.lag.ms"), integer_of(values, "max.compaction.lag.ms")
-    if low > high:
-        raise InvalidConfiguration(
-            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
-        )
-    if values["remote.storage.enable"]:
-        raise InvalidConfiguration(
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage."
-        )
 
 
 def known_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -123,6 +124,12 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         max_compaction_lag_ms=integer_of(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=ratio,
         min_insync_replicas=integer_of(values, "min.insync.replicas"),
+        remote_storage=bool(values["remote.storage.enable"]),
+        remote_copy_disable=bool(values["remote.log.copy.disable"]),
+        remote_copy_lag_ms=integer_of(values, "remote.copy.lag.ms"),
+        remote_copy_lag_bytes=integer_of(values, "remote.copy.lag.bytes"),
+        local_retention_ms=integer_of(values, "local.retention.ms"),
+        local_retention_bytes=integer_of(values, "local.retention.bytes"),
     )
 
 

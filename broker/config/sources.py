@@ -236,7 +236,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
         origin = config.origins.get(name)
         if origin is not None and re.search(_VARIABLE, config.static[name]):
             yield f"{name} (from {origin}) has a variable of no provider of {PROVIDERS}: the text counts as it stands"
-        if origin is None or name in BROKER_CONFIGS or _is_of_provider(name, config):
+        if origin is None or name in BROKER_CONFIGS or _is_of_provider(name, config) or _is_of_tier(name, config):
             continue
         listener = listener_of(name)
         if listener is not None and has_effect(name):
@@ -261,6 +261,13 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
 def _is_of_provider(name: str, config: BrokerConfig) -> bool:
     """Whether a setting is about one of the providers of values that are kept elsewhere."""
     return name.startswith(tuple(f"{PROVIDERS}.{provider}." for provider in config.list_(PROVIDERS)))
+
+
+def _is_of_tier(name: str, config: BrokerConfig) -> bool:
+    """Whether a setting is about remote storage, or about what is known of it, and that is switched on."""
+    prefixes = (f"remote.log.{part}.manager.impl.prefix" for part in ("storage", "metadata"))
+    is_on = config.boolean("remote.log.storage.system.enable")
+    return is_on and name.startswith(tuple(map(config.string, prefixes)))
 
 
 def _meant(name: str) -> str:

@@ -46,12 +46,15 @@ class NodeConfigSchema:
     def replication_factor(self) -> int:
         return self._config().integer("default.replication.factor")
 
-    def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
+    def check(
+        self, resource_type: int, name: str, configs: Mapping[str, str | None], before: Mapping[str, str] = {}
+    ) -> None:
         """See `ConfigSchema.check`; a broker's configurations were checked by that broker."""
         given = {key: value for key, value in configs.items() if value is not None}
         match resource_type:
             case ResourceType.TOPIC:
-                parse_topic_configs(self._config(), configs)
+                was_tiered = before.get("remote.storage.enable") == "true"
+                parse_topic_configs(self._config(), configs, was_tiered=was_tiered)
             case ResourceType.GROUP:
                 parse_group_configs(self._config(), given)
             case ResourceType.CLIENT_METRICS:

@@ -14,6 +14,7 @@ from protocol.errors import (
     InconsistentTopicId,
     KafkaError,
     NotLeaderOrFollower,
+    OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
     from protocol.produce_fetch.fetch_response import FetchPartitionResponse
     from storage.log.read_plan import ReadPlan, Records
+    from storage.tier.cold_read import ColdPlan
 
 READ_AT_ONCE = 1024 * 1024
 """Record data of an answer beyond this many bytes is read when the client has taken what comes before."""
@@ -55,11 +57,12 @@ class RecordsRead(ABC):
 
     Attributes:
         partitions: what is read of each; the results are in here.
-        failed: a partition has an error, differs from what the client has, or is to be read elsewhere: to be answered
-            at once.
+        failed: a partition has an error, differs from what the client has, is to be read elsewhere, or was read from
+            remote storage: to be answered at once.
     """
 
     __slots__ = (
+        "_cold",
         "_committed",
         "_is_follower",
         "_isolation",
@@ -105,6 +108,7 @@ class RecordsRead(ABC):
         self.partitions = partitions
         self._left = self._read_bytes = 0
         self.failed = False
+        self._cold: list[ColdPlan] = []
         self._reading: Reading = self._read()
 
     @abstractmethod
@@ -160,7 +164,8 @@ class RecordsRead(ABC):
         if self._replicas.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready, self.has_changed)
+        has_changed = self._is_loaded if self._cold else self.has_changed
+        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready, has_changed)
         keys: list[Hashable] = [fetch.partition.key for fetch in self.partitions]
         if self._watching is not None:
             keys.append(self._watching)
@@ -169,6 +174,10 @@ class RecordsRead(ABC):
             await ready
         finally:
             operation.force_complete()
+
+    def _is_loaded(self) -> bool:
+        """Whether something has come from remote storage, or there is another reason to read again."""
+        return not all(plan.is_pending for plan in self._cold) or self.has_changed()
 
     def _read(self) -> Reading:
         """Read the partitions in the order of the request, within the limits on bytes (KIP-74).
@@ -184,7 +193,9 @@ class RecordsRead(ABC):
                     fetch.partition = self.find(fetch.target)
                 plan = self._plan(fetch)
                 if plan is not None:
-                    self._take(fetch, plan, (yield plan))
+                    data = yield plan
+                    if not plan.is_cold or self._is_there(fetch, plan):
+                        self._take(fetch, plan, data)
             except KafkaError as error:
                 self.failed = True
                 self.refuse(fetch, error)
@@ -224,6 +235,21 @@ class RecordsRead(ABC):
         max_bytes = max(min(target.max_bytes, self._left), 0)
         at_once = READ_AT_ONCE - self._read_bytes
         return partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
+
+    def _is_there(self, fetch: PartitionFetch, plan: ReadPlan) -> bool:
+        """Whether what is read from remote storage has come; else the request waits for it, without its other waits."""
+        from storage.tier.cold_read import ColdPlan
+
+        assert isinstance(plan, ColdPlan)
+        if self._is_follower:
+            raise OffsetMovedToTieredStorage
+        fetch.is_held_back = plan.is_pending
+        if plan.is_pending:
+            self._cold.append(plan)
+            self._max_wait_ms = plan.max_wait_ms
+        else:
+            self.failed = True
+        return not plan.is_pending
 
     def _is_elsewhere(self, fetch: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""

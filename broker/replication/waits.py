@@ -68,7 +68,8 @@ class PartitionFetch:
         start: its place in the log; nowhere if it need not be known, as any byte that comes is enough.
         idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
         leader_epoch: the partition's when the read was planned.
-        is_held_back: a follower's read that a throttle does not allow now: nothing that comes ends the wait.
+        is_held_back: a follower's read that a throttle does not allow now, or one that remote storage was asked for:
+            no record that comes ends the wait.
     """
 
     target: Target

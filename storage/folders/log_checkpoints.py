@@ -198,7 +198,8 @@ def cleaned_to(log: UnifiedLog) -> int | None:
 
 def start_to_save(log: UnifiedLog) -> int | None:
     """The start, if the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir), or None."""
-    if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
+    unsaid = log.removal.unsynced or log.config.remote_storage
+    if unsaid or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
     return None
 

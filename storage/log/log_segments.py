@@ -19,6 +19,14 @@ class LogOffsetMetadata(NamedTuple):
     position: int = -1
 
 
+class TimestampOffsetEpoch(NamedTuple):
+    """A record's timestamp (ms), offset and leader epoch (-1: not known)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
 new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = partial(tuple.__new__, LogOffsetMetadata)
 
 

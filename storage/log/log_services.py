@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from protocol.errors import UnknownServerError
 from storage.append_types import LogConfig
 from storage.files import FileSystem
 from storage.shortages import Shortages
 from storage.workers import Workers
 from timing.clock import Clock
+
+if TYPE_CHECKING:
+    from storage.log.log_segments import LogOffsetMetadata, TimestampOffsetEpoch
+    from storage.log.read_plan import ReadPlan
 
 DESCRIPTORS_RETRY_MS = 1_000
 """Delay before retrying what failed because too many files were open."""
@@ -49,3 +54,34 @@ class LogHost(Protocol):
 
     def failed(self, error: Exception) -> None:
         """Note that the log went offline."""
+
+
+class Tier(Protocol):
+    """What a log that is tiered has in remote storage (`storage.tier`).
+
+    Attributes:
+        highest_offset: the last offset that is there (`highestOffsetInRemoteStorage`); -1 if none is, or not known yet.
+    """
+
+    highest_offset: int
+
+    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
+        """The plan of a read from an offset that is only in remote storage."""
+
+    async def first_at_or_after(self, timestamp: int) -> TimestampOffsetEpoch | None:
+        """The first record in remote storage alone whose timestamp (ms) is at least this. Raises KafkaError."""
+
+
+class NoTier:
+    """The tier of a log that has none, because the topic is not tiered or the node has no remote storage."""
+
+    highest_offset = -1
+
+    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
+        raise UnknownServerError(f"Offset {start_offset} is in remote storage, and this broker has none.")
+
+    async def first_at_or_after(self, _timestamp: int) -> TimestampOffsetEpoch | None:
+        return None
+
+
+NO_TIER: Tier = NoTier()

@@ -114,6 +114,9 @@ class ReadPlan:
         "upper",
     )
 
+    is_cold = False
+    """Whether the read begins in remote storage (`storage.tier.cold_read`)."""
+
     def __init__(
         self,
         segments: LogSegments,
@@ -250,3 +253,11 @@ class ReadPlan:
         wanted = max(self.max_bytes, batch_bytes) if self._min_one else self.max_bytes
         self.first_entry_incomplete = wanted < batch_bytes
         return max(0, min(end - position, wanted))
+
+
+def out_of_range(partition: str, offset: int, start: int, end: int) -> OffsetOutOfRange:
+    """What is raised for a read that is not between the log's start and its end."""
+    return OffsetOutOfRange(
+        f"Received request for offset {offset} for partition {partition}, but we only have log segments from "
+        f"offset {start} up to {end}."
+    )

@@ -92,7 +92,9 @@ def load(request: LoadRequest) -> LoadedState:
         epochs.clear()
     if not segments:
         segments = [_empty(request, log_end_offset)]
-    log_start_offset = max(request.log_start_offset, segments[0].base_offset)
+    log_start_offset = request.log_start_offset  # of a tiered log, what comes before its first segment is elsewhere
+    if not request.config.remote_storage:
+        log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     is_recalled = not request.clean and _recall_epochs(segments, log_start_offset, log_end_offset, epochs)
     if epochs.truncate_from_start(log_start_offset) or is_recalled:

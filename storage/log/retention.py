@@ -4,6 +4,9 @@ How it works: three limits are applied one after the other: the log start offset
 each, the segments are looked at from the oldest on, up to the first that does not breach the limit, or reaches above
 the high watermark. The active segment goes only if all of it breaches, after a new one was rolled. First the log start
 offset rises, then files get the suffix `.deleted`, then they go (`segment_removal`).
+
+Of a log that is copied to remote storage, a segment goes once it is there, by `local.retention.bytes` and `.ms`; the
+log's start stays. An active segment that breaches is rolled, so that it can be copied, and goes another time.
 """
 
 from __future__ import annotations
@@ -43,9 +46,13 @@ def delete_old_segments(log: UnifiedLog, high_watermark: int) -> int:
     if log.is_offline:
         return 0
     removed = _remove(log, high_watermark, lambda _, following: _is_below_start(log, following), "log start offset")
-    if log.config.delete:
-        removed += _remove(log, high_watermark, _over_size(log), "retention.bytes")
-        removed += _remove(log, high_watermark, _over_age(log), "retention.ms")
+    config = log.config
+    if config.copies_to_remote:
+        removed += _remove(log, high_watermark, _over_size(log, config.kept_here_bytes), "local.retention.bytes")
+        removed += _remove(log, high_watermark, _over_age(log, config.kept_here_ms), "local.retention.ms")
+    elif config.delete:
+        removed += _remove(log, high_watermark, _over_size(log, config.retention_bytes), "retention.bytes")
+        removed += _remove(log, high_watermark, _over_age(log, config.retention_ms), "retention.ms")
     return removed
 
 
@@ -53,8 +60,7 @@ def _is_below_start(log: UnifiedLog, following: LogSegment | None) -> bool:
     return following is not None and following.base_offset <= log.log_start_offset
 
 
-def _over_size(log: UnifiedLog) -> Breaches:
-    limit = log.config.retention_bytes
+def _over_size(log: UnifiedLog, limit: int) -> Breaches:
     excess = log.size - limit if limit >= 0 else -1
 
     def breaches(segment: LogSegment, _: LogSegment | None) -> bool:
@@ -67,8 +73,7 @@ def _over_size(log: UnifiedLog) -> Breaches:
     return breaches
 
 
-def _over_age(log: UnifiedLog) -> Breaches:
-    limit = log.config.retention_ms
+def _over_age(log: UnifiedLog, limit: int) -> Breaches:
     now_ms = log.services.clock.wall_ms()
     return lambda segment, _: limit >= 0 and now_ms - segment.largest_timestamp > limit
 
@@ -76,7 +81,9 @@ def _over_age(log: UnifiedLog) -> Breaches:
 def _remove(log: UnifiedLog, high_watermark: int, breaches: Breaches, reason: str) -> int:
     try:
         doomed = _doomed(log, high_watermark, breaches)
-        if doomed and len(doomed) == len(log.segments) and not _rolled(log):
+        if log.config.copies_to_remote:
+            doomed = _copied(log, doomed)
+        elif doomed and len(doomed) == len(log.segments) and not _rolled(log):
             doomed.pop()
         if not doomed:
             return 0
@@ -85,7 +92,8 @@ def _remove(log: UnifiedLog, high_watermark: int, breaches: Breaches, reason: st
     following = log.segments.higher(doomed[-1].base_offset)
     if following is None:
         raise AssertionError("the active segment was rolled")
-    log.increment_log_start_offset(following.base_offset)
+    if not log.config.copies_to_remote:
+        log.increment_log_start_offset(following.base_offset)
     snapshots = [log.producers.snapshots.forget(segment.base_offset) for segment in doomed]
     # First: as long as a crash may bring the segments back, checkpoints must have the log's start.
     log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
@@ -99,6 +107,26 @@ def _remove(log: UnifiedLog, high_watermark: int, breaches: Breaches, reason: st
         reason=reason,
     )
     return len(doomed)
+
+
+def _copied(log: UnifiedLog, doomed: list[LogSegment]) -> list[LogSegment]:
+    """Of segments that breach a limit, those that are in remote storage, or below the log's start. Raises OSError.
+
+    If the active one is among them, it is rolled. The first segment that stays has a snapshot of the producers, or
+    those before it stay, too: recovery must know of a transaction that began in what is no longer here.
+    """
+    gone, safe = [], 0
+    for segment in doomed:
+        following = log.segments.higher(segment.base_offset)
+        if following is None:
+            _rolled(log)
+            break
+        if following.base_offset - 1 > log.tier.highest_offset and following.base_offset > log.log_start_offset:
+            break
+        gone.append(segment)
+        if following.base_offset in log.producers.snapshots.offsets:
+            safe = len(gone)
+    return gone[:safe]
 
 
 def _rolled(log: UnifiedLog) -> bool:

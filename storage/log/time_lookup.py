@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from protocol.errors import InvalidRecord
+from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
 from protocol.records.build import Record
 from protocol.records.cut import CutLimits, cut_records
 from storage.files import File
-from storage.log.log_segments import LogSegments
+from storage.log.log_segments import LogSegments, TimestampOffsetEpoch
 from storage.log.unified_log import UnifiedLog
 from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
 from storage.workers import Workers, folder_lane
 
 _BARE = CutLimits(content=0, headers=0, header_content=0)
-
-
-class TimestampOffsetEpoch(NamedTuple):
-    """A record's timestamp (ms), offset and leader epoch (-1: not known)."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 async def first_at_or_after(log: UnifiedLog, timestamp: int) -> TimestampOffsetEpoch | None:
@@ -112,12 +104,16 @@ async def _in_worker(
 
 
 def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:
+    return records_of(file.pread(header.size, position), header)
+
+
+def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     """The records before any damage, without their content; raises InvalidRecord where it begins.
 
     They are unpacked a piece at a time: nothing is taken of the budget that checks of produced batches wait for.
     """
     try:
-        for record, _ in cut_records(file.pread(header.size, position), header, 0, header.base_offset, _BARE, _free):
+        for record, _ in cut_records(batch, header, 0, header.base_offset, _BARE, _free):
             yield record
     except ValueError as error:
         raise InvalidRecord(f"The batch at offset {header.base_offset} cannot be read: {error}") from error

@@ -15,17 +15,17 @@ from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
+from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange
 from protocol.records.batch import set_place
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_segments import LogOffsetMetadata, new_offset_metadata
-from storage.log.log_services import LogHost, LogServices
-from storage.log.read_plan import ReadPlan
+from storage.log.log_services import NO_TIER, LogHost, LogServices, Tier
+from storage.log.read_plan import ReadPlan, out_of_range
 from storage.log.recovery import LoadedState
 from storage.log.segment_removal import SegmentRemoval
-from storage.log.validator import Validated, validate
+from storage.log.validator import Validated, larger_than_a_segment, validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
 from storage.segments.segment import LogSegment
 from storage.workers import folder_lane
@@ -46,6 +46,7 @@ class UnifiedLog:
         cleaned_to: the offset up to which the log has been compacted; None if it never was.
         held_back: appends are refused for a moment, until the log has moved to another folder.
         high_watermark: what the checkpoint had when the log was loaded, then what the partition says.
+        tier: what is in remote storage of the log.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class UnifiedLog:
         "removal",
         "segments",
         "services",
+        "tier",
         "topic",
         "topic_id",
     )
@@ -95,6 +97,7 @@ class UnifiedLog:
         self.log_start_offset, self.log_end_offset = state.log_start_offset, state.log_end_offset
         self.on_offline: Callable[[UnifiedLog, Exception], None] | None = None
         self.on_start: Callable[[], None] | None = None
+        self.tier: Tier = NO_TIER
         self.name = f"{topic}-{partition}"
         self._offline: KafkaError | None = None
         self.flusher = LogFlusher(
@@ -146,7 +149,7 @@ class UnifiedLog:
         last_offset = base_offset + header.last_offset_delta
         size = len(data)
         if size > config.segment_bytes:
-            raise self._larger_than_a_segment(size)
+            raise larger_than_a_segment(self.name, size, config.segment_bytes)
         try:
             if leader_epoch != self.leader_epochs.latest:
                 self.leader_epochs.assign(leader_epoch, base_offset)
@@ -172,12 +175,6 @@ class UnifiedLog:
         if last_offset + 1 - self.flusher.flushed.offset >= config.flush_messages:
             self.flusher.request()
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
-
-    def _larger_than_a_segment(self, size: int) -> RecordBatchTooLarge:
-        return RecordBatchTooLarge(
-            f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the maximum "
-            f"configured segment size of {self.config.segment_bytes}."
-        )
 
     def note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
         """Note an aborted transaction; without room it is written with the next one, or when the segment is sealed."""
@@ -240,6 +237,11 @@ class UnifiedLog:
     def size(self) -> int:
         return self.segments.size
 
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that can be read from the log's own files; below it a tiered log is in remote storage."""
+        return max(self.log_start_offset, self.segments.first.base_offset)
+
     def locate(self, offset: int) -> LogOffsetMetadata:
         """Segment and position of the batch that holds `offset`; may read a few kilobytes. Raises KafkaStorage."""
         if offset == self.log_end_offset:
@@ -249,12 +251,6 @@ class UnifiedLog:
         except OSError as error:
             raise self.failure(error) from error
         return self.end if found is None else LogOffsetMetadata(offset, found[0].base_offset, found[1])
-
-    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            f"Received request for offset {offset} for partition {self.name}, but we only have log segments from "
-            f"offset {self.log_start_offset} up to {self.log_end_offset}."
-        )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch found, its end offset), (-1, -1) if unknown (UnifiedLog.endOffsetForEpoch)."""
@@ -286,8 +282,12 @@ class UnifiedLog:
         if self._offline is not None:
             raise self.storage_error()
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
-            raise self._out_of_range(start_offset)
-        segment = self.segments.floor(start_offset) if start_offset < upper.offset else None
+            raise out_of_range(self.name, start_offset, self.log_start_offset, self.log_end_offset)
+        segment = None
+        if start_offset < upper.offset:
+            segment = self.segments.floor(start_offset)
+            if segment is None:
+                return self.tier.plan_read(start_offset, max_bytes, upper, min_one_message)
         return ReadPlan(
             self.segments,
             self.services.workers,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnknownServerError
+from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, RecordBatchTooLarge, UnknownServerError
 from protocol.java_strings import decode_utf8
 from protocol.records.batch import (
     ATTRIBUTES_LOW_AT,
@@ -352,3 +352,11 @@ def _level(target: Compression, config: LogConfig) -> int | None:
             return config.compression_zstd_level
         case _:
             return None
+
+
+def larger_than_a_segment(partition: str, size: int, segment_bytes: int) -> RecordBatchTooLarge:
+    """What is raised for a batch that fits no segment."""
+    return RecordBatchTooLarge(
+        f"Message batch size is {size} bytes in append to partition {partition}, which exceeds the maximum "
+        f"configured segment size of {segment_bytes}."
+    )

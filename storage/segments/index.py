@@ -185,6 +185,23 @@ _WARM_ENTRIES = 8192 // 8
 """Kafka first searches an index's last entries, which stay in the page cache."""
 
 
+def decode_offsets(data: bytes) -> tuple[array[int], array[int]]:
+    """The columns of an offset index: relative offsets, positions. Raises ValueError for half an entry."""
+    entries = array("I", data)
+    if sys.byteorder == "little":
+        entries.byteswap()
+    return entries[0::2], entries[1::2]
+
+
+def decode_times(data: bytes) -> tuple[array[int], array[int]]:
+    """The columns of a time index: timestamps, relative offsets. Raises struct.error for half an entry."""
+    timestamps, offsets = array("q"), array("I")
+    for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
+        timestamps.append(timestamp)
+        offsets.append(offset)
+    return timestamps, offsets
+
+
 class OffsetIndex(_Index):
     """Relative last offset of a batch -> the batch's position; 8 bytes an entry."""
 
@@ -195,10 +212,7 @@ class OffsetIndex(_Index):
         super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
 
     def _decode(self, data: bytes) -> tuple[array[int], array[int]]:
-        entries = array("I", data)
-        if sys.byteorder == "little":
-            entries.byteswap()
-        return entries[0::2], entries[1::2]
+        return decode_offsets(data)
 
     def entries(self) -> list[tuple[int, int]]:
         """Every (absolute offset, position)."""
@@ -283,11 +297,7 @@ class TimeIndex(_Index):
         super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
 
     def _decode(self, data: bytes) -> tuple[array[int], array[int]]:
-        timestamps, offsets = array("q"), array("I")
-        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
-            timestamps.append(timestamp)
-            offsets.append(offset)
-        return timestamps, offsets
+        return decode_times(data)
 
     def entries(self) -> list[TimestampOffset]:
         """Every entry, with absolute offsets."""

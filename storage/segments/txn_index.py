@@ -39,7 +39,7 @@ class TxnIndex:
         self.path = f"{folder}/{base_offset:020d}{TXN_INDEX_SUFFIX}{file_suffix}"
         self._entries: list[AbortedTxn] = []
         if fs.exists(self.path):
-            self._entries = _decode(read_file(fs, self.path), base_offset)
+            self._entries = decode_aborted(read_file(fs, self.path), base_offset)
         self._written = len(self._entries)
 
     @property
@@ -107,7 +107,8 @@ def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_
     return found
 
 
-def _decode(data: bytes, base_offset: int) -> list[AbortedTxn]:
+def decode_aborted(data: bytes, base_offset: int) -> list[AbortedTxn]:
+    """The entries of the index of the segment at `base_offset`. Raises CorruptTxnIndexError."""
     if len(data) % _ENTRY.size:
         raise CorruptTxnIndexError("the last entry is cut short")
     entries = []

@@ -24,6 +24,7 @@ _SECTIONS: tuple[tuple[str, Rows], ...] = (
     ("Topics", log.TOPICS),
     ("Log", log.LOG),
     ("Compaction", log.CLEANER),
+    ("Tiered storage", log.TIERED_STORAGE),
     ("Replication", node.REPLICATION),
     ("Groups", groups.GROUPS),
     ("Committed offsets", groups.OFFSETS),

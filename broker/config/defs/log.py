@@ -9,6 +9,7 @@ from broker.config.definition import (
     CLUSTER,
     LONG_MAX,
     MINUTE_MS,
+    NON_EMPTY,
     PER_BROKER,
     SECOND_MS,
     Rows,
@@ -18,6 +19,7 @@ from broker.config.definition import (
     entries,
     integer,
     long,
+    string,
 )
 from broker.config.defs.topics import defaults_of
 
@@ -137,4 +139,57 @@ CLEANER: Rows = {
         15 * SECOND_MS, "Pause of the cleaner when there was nothing to do.", at_least(0), mode=CLUSTER
     ),
     **defaults_of("min.cleanable.dirty.ratio", "delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"),
+}
+
+TIERED_STORAGE: Rows = {
+    "remote.log.storage.system.enable": boolean(
+        False, "Tiered storage (docs/tiered-storage.md): whether topics may have `remote.storage.enable`."
+    ),
+    "remote.log.storage.manager.class.name": string(
+        None,
+        "Where remote segments are: `folder` or `s3`, or the name of Kafka's `LocalTieredStorage` or of Aiven's "
+        "`RemoteStorageManager`, which have the same layouts.",
+        NON_EMPTY,
+    ),
+    "remote.log.storage.manager.impl.prefix": string("rsm.config.", "Prefix of the settings of the store.", NON_EMPTY),
+    "remote.log.metadata.manager.impl.prefix": string(
+        "rlmm.config.", "Prefix of the settings of `__remote_log_metadata`.", NON_EMPTY
+    ),
+    "remote.log.manager.task.interval.ms": long(
+        30 * SECOND_MS, "Time between two rounds of copies to remote storage, and of removals.", at_least(1)
+    ),
+    "remote.log.manager.copier.thread.pool.size": integer(
+        10, "Partitions that copy segments at the same time.", at_least(1), "partitions", mode=CLUSTER
+    ),
+    "remote.log.manager.expiration.thread.pool.size": integer(
+        10, "Partitions that remove remote segments at the same time.", at_least(1), "partitions", mode=CLUSTER
+    ),
+    "remote.log.manager.copy.max.bytes.per.second": long(
+        LONG_MAX, "Rate of copies to remote storage.", at_least(1), "bytes/s", mode=CLUSTER
+    ),
+    "remote.log.manager.copy.quota.window.num": integer(11, "Windows that the rate of copies is kept of.", at_least(1)),
+    "remote.log.manager.copy.quota.window.size.seconds": integer(1, "Length of such a window.", at_least(1)),
+    "remote.log.manager.fetch.max.bytes.per.second": long(
+        LONG_MAX, "Rate of reads from remote storage.", at_least(1), "bytes/s", mode=CLUSTER
+    ),
+    "remote.log.manager.fetch.quota.window.num": integer(11, "Windows that the rate of reads is kept of.", at_least(1)),
+    "remote.log.manager.fetch.quota.window.size.seconds": integer(1, "Length of such a window.", at_least(1)),
+    "remote.log.reader.threads": integer(
+        10, "Reads from remote storage at the same time.", at_least(1), "reads", mode=CLUSTER
+    ),
+    "remote.log.reader.max.pending.tasks": integer(
+        100, "Reads that may wait for their turn; further ones fail (UNKNOWN_SERVER_ERROR).", at_least(1), "reads"
+    ),
+    "remote.log.index.file.cache.total.size.bytes": long(
+        1 << 30,
+        "Most bytes of indexes of remote segments that are kept, which is in memory here.",
+        at_least(1),
+        mode=CLUSTER,
+    ),
+    "remote.fetch.max.wait.ms": integer(
+        500, "Longest time that a Fetch waits for remote storage.", at_least(1), mode=CLUSTER
+    ),
+    "remote.list.offsets.request.timeout.ms": long(
+        30 * SECOND_MS, "Longest time that ListOffsets waits for remote storage.", at_least(1), mode=CLUSTER
+    ),
 }

@@ -240,39 +240,40 @@ TOPICS: Rows = {
     ),
     **{f"{role}.replication.throttled.replicas": _throttled_replicas(role) for role in ("leader", "follower")},
     "remote.storage.enable": boolean(
-        False, "Tiered storage. There is none here: `true` is refused, as a Kafka broker without it does."
+        False,
+        "Whether sealed segments are copied to remote storage, and may go from here then (docs/tiered-storage.md).",
     ),
     "local.retention.ms": long(
         -2,
         "Time that a tiered topic's segments stay on local disk; -2 means `retention.ms`.",
         at_least(-2),
         synonyms=(_log("local.retention.ms"),),
-        has_effect=False,
     ),
     "local.retention.bytes": long(
         -2,
         "Bytes of a tiered topic's partition kept on local disk; -2 means `retention.bytes`.",
         at_least(-2),
         synonyms=(_log("local.retention.bytes"),),
-        has_effect=False,
     ),
-    "remote.log.copy.disable": boolean(False, "Stops copying a tiered topic to remote storage.", has_effect=False),
+    "remote.log.copy.disable": boolean(
+        False, "Stops copying a tiered topic to remote storage; what is there can still be read."
+    ),
     "remote.copy.lag.ms": long(
         0,
-        "Longest time that a closed segment of a tiered topic waits to be copied; -1 for no limit.",
+        "Age of its newest record at which a sealed segment is copied to remote storage, unless "
+        "`remote.copy.lag.bytes` has it copied before; 0 at once, -1 the local retention time.",
         at_least(-1),
         synonyms=(_log("remote.copy.lag.ms"),),
-        has_effect=False,
     ),
     "remote.copy.lag.bytes": long(
         -1,
-        "Most bytes of a tiered topic's partition that wait to be copied; -1 for no limit.",
+        "Bytes behind a sealed segment at which it is copied to remote storage, unless `remote.copy.lag.ms` has it "
+        "copied before; 0 at once, -1 the local retention size.",
         at_least(-1),
         synonyms=(_log("remote.copy.lag.bytes"),),
-        has_effect=False,
     ),
     "remote.log.delete.on.disable": boolean(
-        False, "Removes a topic's remote data when its tiering is switched off.", has_effect=False
+        False, "Removes a topic's remote data when its tiering is switched off; without it that is refused."
     ),
     "errors.deadletterqueue.group.enable": boolean(
         False, "Whether share groups may write what they give up to this topic (KIP-1191)."

@@ -22,6 +22,7 @@ from broker.testkit.inspection.partitions import read_topics
 from metadata.topics import TopicImage
 from protocol.api.table import API_BY_KEY
 from protocol.errors import UnknownServerError, type_by_code
+from protocol.murmur2 import partition_of_key
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Headers, Record, build_batch
@@ -147,33 +148,6 @@ def _integer(given: Mapping[str, Any], name: str, where: str, most: int) -> int 
 
 
 RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
-
-
-_FACTOR = 0x5BD1E995
-_SEED = 0x9747B28C
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """The hash of `org.apache.kafka.common.utils.Utils.murmur2`, without its sign: 0 to 2**32 - 1."""
-    length = len(data)
-    hashed = _SEED ^ length
-    whole = length & ~3
-    for at in range(0, whole, 4):
-        word = int.from_bytes(data[at : at + 4], "little") * _FACTOR & _MASK
-        word ^= word >> 24
-        hashed = hashed * _FACTOR & _MASK ^ word * _FACTOR & _MASK
-    if length > whole:
-        hashed ^= int.from_bytes(data[whole:], "little")
-        hashed = hashed * _FACTOR & _MASK
-    hashed ^= hashed >> 13
-    hashed = hashed * _FACTOR & _MASK
-    return hashed ^ hashed >> 15
-
-
-def partition_of_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key (`BuiltInPartitioner.partitionForKey`)."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 PRODUCE_KEY = 0

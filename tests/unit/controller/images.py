@@ -79,7 +79,9 @@ class Schema:
     partition_count = 3
     replication_factor = 2
 
-    def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
+    def check(
+        self, resource_type: int, name: str, configs: Mapping[str, str | None], before: Mapping[str, str] = {}
+    ) -> None:
         if resource_type != ResourceType.TOPIC:
             return
         unknown = set(configs) - {"retention.ms", "cleanup.policy", "min.insync.replicas"}

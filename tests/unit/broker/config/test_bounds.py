@@ -42,6 +42,7 @@ DELIBERATE: dict[str, str] = {
     "sasl.server.callback.handler.class": "is checked for the listeners that use it",
     "config.providers": "Kafka takes empty and repeated names at run time, which make no provider here",
     "min.insync.replicas": "is refused by the controller",
+    "remote.log.storage.system.enable": "a store that is not named stops Kafka later, and this broker at once",
 }
 
 

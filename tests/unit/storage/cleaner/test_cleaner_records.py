@@ -11,7 +11,7 @@ from protocol.records.build import encode_varint, pack_batch
 from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.log import time_lookup
-from storage.log.time_lookup import TimestampOffsetEpoch
+from storage.log.log_segments import TimestampOffsetEpoch
 from tests.unit.storage.cleaner.cleaning import Kept, clean, put, records
 from tests.unit.storage.log.validator_cases import EXCESS_BITS, with_section
 from tests.unit.storage.support import NOW, Rig, append, now

@@ -10,7 +10,7 @@ from protocol.records.build import Record, build_batch, encode_record
 from protocol.records.compression import Compression, compress
 from storage.append_types import LogConfig
 from storage.log import time_lookup
-from storage.log.time_lookup import TimestampOffsetEpoch
+from storage.log.log_segments import TimestampOffsetEpoch
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.log.validator_cases import with_section
 from tests.unit.storage.support import NOW, Rig, append, batch, now

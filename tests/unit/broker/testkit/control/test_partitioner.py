@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from broker.testkit.control.record_writes import murmur2, partition_of_key
+from protocol.murmur2 import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(

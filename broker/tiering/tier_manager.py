@@ -1,0 +1,262 @@
+"""The tiered partitions of this node, kept in step with the image, and the rounds of copies and removals.
+
+Theory of operation. A partition is tiered while this node leads it and its topic has `remote.storage.enable`. At the
+start all of `__remote_log_metadata` is read; reads from remote storage wait for that. Then, each
+`remote.log.manager.task.interval.ms`, there is a round: every partition copies what is due, and removes what nobody
+keeps. When a topic is deleted, or is not tiered any more, all of it is removed from remote storage; what a kill left
+undone is found at the next start, as segments of a topic that is not there, or is not tiered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.replication.partition import Role
+from broker.tiering.remote_log_metadata import TOPIC, RemoteLogMetadata
+from broker.tiering.settings import make_store, metadata_settings, reader_settings
+from broker.tiering.tiered_partition import Remote, TierCounts, TieredPartition, delete_segments
+from metadata.configs import ResourceType
+from protocol import uuids
+from protocol.errors import KafkaError
+from storage.log.log_services import NO_TIER
+from storage.tier.remote_reader import RemoteReader
+from storage.tier.remote_store import RemoteStoreError
+from timing.rate import Rate, Windows
+
+if TYPE_CHECKING:
+    from broker.background import Periodic
+    from broker.config.broker_config import CurrentConfig
+    from broker.coordinators.hosted import Host
+    from broker.replication.partition import Partition
+    from metadata.delta import MetadataDelta
+    from metadata.image import MetadataImage
+    from metadata.topics import TopicImage
+    from protocol.topic_partition import PartitionKey
+    from storage.tier.remote_segment import TopicIdPartition
+    from storage.tier.remote_store import RemoteStore
+
+logger = structlog.get_logger(__name__)
+
+RETRY_MS = 5_000
+"""Time between two attempts to read what is in remote storage, at the start."""
+
+
+class TierManager:
+    """The tiered partitions of a node.
+
+    Attributes:
+        partitions: by topic and number.
+        counts: what was copied and removed.
+        reader: reads from the store for all of them.
+        store: where remote segments are.
+        is_loaded: whether it is known what is in remote storage.
+    """
+
+    def __init__(self, host: Host, store: RemoteStore | None = None) -> None:
+        current, clock, replicas = host.current, host.clock, host.replicas
+        services = replicas.logs.services
+        self._current = current
+        self._cache = host.cache
+        self._replicas = replicas
+        self._clock = clock
+        self.counts = TierCounts()
+        self.store = store or make_store(current.config, services.fs)
+        lane = services.workers.lane
+        self.reader = RemoteReader(self.store, lane("remote reads"), clock, reader_settings(current))
+        self.metadata = RemoteLogMetadata(
+            metadata_settings(current.config), host.cache, host.auto_topics, replicas, clock, host.wheel
+        )
+        self._remote = Remote(
+            host.node_id,
+            self.store,
+            lane("remote copies"),
+            self.metadata,
+            self.reader,
+            clock,
+            lambda: uuids.random_uuid(host.random),
+            self.counts,
+            _CopyQuota(current, clock.machine.monotonic_ms),
+        )
+        self.partitions: dict[PartitionKey, TieredPartition] = {}
+        self.is_loaded = False
+        self._rounds = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    # -- following the image
+
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Let partitions be tiered, or be it no longer, as the image says."""
+        if delta.touched("topics"):
+            for deleted in delta.topics.deleted.values():
+                for index in range(deleted.partition_count):
+                    self._leave((deleted.name, index), removed=True)
+            for changed in delta.topics.changed.values():
+                self._take(changed.after)
+        if delta.touched("configs"):
+            names = [name for kind, name in delta.configs.changed if kind == ResourceType.TOPIC]
+            for topic in filter(None, map(image.topics.get, names)):
+                self._take(topic)
+
+    def _take(self, topic: TopicImage) -> None:
+        for index in range(topic.partition_count):
+            partition = self._replicas.get(topic.name, index)
+            known = self.partitions.get((topic.name, index))
+            if known is not None and known.partition is not partition:
+                self._leave(known.partition.key)
+                known = None
+            if partition is None:
+                continue
+            is_tiered = partition.role is Role.LEADER and partition.log.config.remote_storage
+            if is_tiered and known is None:
+                self._enter(partition)
+            elif not is_tiered and known is not None:
+                self._leave(partition.key, removed=partition.role is Role.LEADER)
+
+    def _enter(self, partition: Partition) -> None:
+        tiered = self.partitions[partition.key] = TieredPartition(partition, self._remote)
+        if self.is_loaded:
+            tiered.begin()
+        if self._cache.topic(TOPIC) is None:
+            self._start(self._make_topic())
+
+    def _leave(self, key: PartitionKey, *, removed: bool = False) -> None:
+        """Let a partition be tiered no longer; `removed`: nothing of it is to stay in remote storage."""
+        tiered = self.partitions.pop(key, None)
+        if tiered is None:
+            return
+        tiered.end()
+        tiered.log.tier = NO_TIER
+        if removed:
+            if not tiered.log.is_offline:
+                tiered.log.increment_log_start_offset(tiered.log.local_log_start_offset)
+            self._start(self._remove_strays())
+
+    async def _make_topic(self) -> None:
+        try:
+            await self.metadata.ensure_topic()
+        except KafkaError as error:
+            logger.warning("topic of remote storage not created", error=str(error))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._stopping:
+            task.cancel()
+        return task
+
+    # -- the start and the end
+
+    def start(self, periodic: Periodic) -> None:
+        """Begin to read what is in remote storage, and the rounds."""
+        for topic in self._cache.image.topics:
+            self._take(topic)
+        self._start(self._load())
+        pause_ms = self._current.config.integer("remote.log.manager.task.interval.ms")
+        periodic.every(pause_ms, "tiered storage", self.round)
+
+    async def _load(self) -> None:
+        while not self.is_loaded:
+            try:
+                await self.metadata.load()
+            except KafkaError as error:
+                logger.warning("remote storage is not known yet", error=str(error), retry_ms=RETRY_MS)
+                self.metadata.segments.clear()
+                await self._clock.machine.sleep(RETRY_MS)
+            else:
+                self.is_loaded = True
+        for tiered in self.partitions.values():
+            tiered.begin()
+        await self._round()
+
+    async def _remove_strays(self) -> None:
+        """Remove segments of topics that are not there any more, or not tiered any more."""
+        if not self.is_loaded:
+            return
+        for partition in list(self.metadata.partitions.values()):
+            if not self._is_gone(partition):
+                continue
+            async with self.metadata.turn(partition):
+                try:
+                    if self._is_gone(partition):
+                        await delete_segments(self._remote, list(self.metadata.of(partition)))
+                        self.metadata.forget(partition)
+                except (KafkaError, RemoteStoreError) as error:
+                    logger.warning("remote segments not removed", partition=partition.topic, error=str(error))
+
+    def _is_gone(self, partition: TopicIdPartition) -> bool:
+        """Whether a partition's topic is deleted, or tiered no longer; one that another node leads is neither."""
+        topic = self._cache.topic(partition.topic)
+        if topic is None or topic.id != partition.topic_id:
+            return True
+        hosted = self._replicas.get(partition.topic, partition.index)
+        return hosted is not None and hosted.role is Role.LEADER and not hosted.log.config.remote_storage
+
+    async def stop(self) -> None:
+        """Begin nothing more; what is under way is given up, and is found at the next start."""
+        self._stopping = True
+        for tiered in self.partitions.values():
+            tiered.end()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.reader.stop()
+
+    # -- rounds
+
+    async def round(self) -> None:
+        """Let each partition copy what is due and remove what is not kept, several at once."""
+        if self.is_loaded and not self._stopping:
+            task = self._start(self._round())
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
+
+    async def _round(self) -> None:
+        config = self._current.config
+        copiers = config.integer("remote.log.manager.copier.thread.pool.size")
+        removers = config.integer("remote.log.manager.expiration.thread.pool.size")
+        async with self._rounds:
+            partitions = list(self.partitions.values())
+            await _several((tiered.copy for tiered in partitions), copiers)
+            await _several((tiered.expire for tiered in partitions), removers)
+            await self._remove_strays()
+        for tiered in partitions:
+            tiered.tier.drop_idle()
+
+
+async def _several(works: Iterable[Callable[[], Awaitable[None]]], most: int) -> None:
+    """Do the works, at most so many at once."""
+    left = iter(works)
+
+    async def some() -> None:
+        for work in left:
+            await work()
+
+    await asyncio.gather(*(some() for _ in range(most)))
+
+
+class _CopyQuota:
+    """How long copies wait for `remote.log.manager.copy.max.bytes.per.second`."""
+
+    def __init__(self, current: CurrentConfig, monotonic_ms: Callable[[], float]) -> None:
+        config = current.config
+        self._current = current
+        self._monotonic_ms = monotonic_ms
+        windows = config.integer("remote.log.manager.copy.quota.window.num")
+        seconds = config.integer("remote.log.manager.copy.quota.window.size.seconds")
+        self._rate = Rate(Windows(windows, seconds * 1000))
+
+    def __call__(self, size: int) -> float:
+        """The time to wait before `size` bytes are copied; they count from now on."""
+        now_ms = int(self._monotonic_ms())
+        quota = self._current.config.integer("remote.log.manager.copy.max.bytes.per.second")
+        wait_ms = self._rate.throttle_ms(quota, now_ms)
+        self._rate.record(size, now_ms)
+        return wait_ms

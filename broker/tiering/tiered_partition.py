@@ -1,0 +1,278 @@
+"""One partition's copies to remote storage, and their removal, by the leader (Kafka's `RemoteLogManager.RLMTask`s).
+
+Theory of operation. Sealed segments are copied one after the other, as far as nothing in them can change any more: up
+to the last stable offset, and what is flushed here. Each copy has an id of its own and goes through records of
+`__remote_log_metadata`: COPY_STARTED, the objects, COPY_FINISHED. What fails in the middle is removed: DELETE_STARTED,
+the objects, DELETE_FINISHED; if that fails too, or the node is killed, the next round finds it, as no leader epoch
+refers to it. Copying and removing take turns (`turn`), so what is half copied in a turn of removals is a leftover.
+
+Retention over all of the log removes the oldest remote segments. First the log's start rises, then the segment cannot
+be found any more, then its objects go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from broker.replication.partition import Role
+from broker.tiering.segment_content import Copy, plan_copy, read_content
+from protocol.errors import KafkaError
+from storage.tier.remote_reader import within
+from storage.tier.remote_segment import RemoteSegment, State, TopicIdPartition
+from storage.tier.remote_store import RemoteStoreError
+from storage.tier.tiered_log import TieredLog
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from broker.replication.partition import Partition
+    from broker.tiering.remote_log_metadata import RemoteLogMetadata
+    from storage.log.unified_log import UnifiedLog
+    from storage.segments.segment import LogSegment
+    from storage.tier.remote_reader import RemoteReader
+    from storage.tier.remote_store import RemoteStore
+    from storage.workers import Workers
+    from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
+
+DELETE_TIMEOUT_MS = 60_000
+LEAST_COPY_TIMEOUT_MS = 120_000
+SLOWEST_COPY = 64 * 1024
+"""Bytes per second: a copy that is slower counts as one that makes no progress."""
+
+
+class TierCounts:
+    """What was copied and removed, as plain numbers for metrics."""
+
+    def __init__(self) -> None:
+        self.copied_bytes = self.copies = self.copy_errors = 0
+        self.deletes = self.delete_errors = 0
+        self.throttled_ms = 0
+        self.last_error: tuple[int, str] | None = None
+
+
+class Remote(NamedTuple):
+    """What all partitions share: the store and its threads, what is known of it, and how a copy waits for its quota."""
+
+    node_id: int
+    store: RemoteStore
+    workers: Workers
+    metadata: RemoteLogMetadata
+    reader: RemoteReader
+    clock: Clock
+    new_id: Callable[[], UUID]
+    counts: TierCounts
+    before_copy: Callable[[int], float]
+    """(bytes) -> milliseconds to wait before they are copied."""
+
+
+class TieredPartition:
+    """A partition that this node leads, and whose topic is tiered.
+
+    Attributes:
+        log: the log's tier.
+        ended: nothing more is copied; retention and the like are over too.
+        error: why the last round failed; None if it did not.
+    """
+
+    def __init__(self, partition: Partition, remote: Remote) -> None:
+        self.partition = partition
+        self.id = TopicIdPartition(partition.topic, partition.topic_id, partition.index)
+        self.turn = remote.metadata.turn(self.id)
+        self.ended = False
+        self.error: str | None = None
+        self._remote = remote
+        self.tier = TieredLog(partition.log, remote.metadata.of(self.id), remote.reader, partition.changed)
+        partition.log.tier = self.tier
+
+    @property
+    def log(self) -> UnifiedLog:
+        return self.partition.log
+
+    @property
+    def _is_over(self) -> bool:
+        return self.ended or self.partition.role is not Role.LEADER
+
+    def begin(self) -> None:
+        """Take over what is known of remote storage, once that is known: the log's start, and what is copied."""
+        log, tier = self.log, self.tier
+        tier.highest_offset = tier.find_highest()
+        start = log.local_log_start_offset
+        for segment in tier.readable():
+            start = min(start, segment.start_offset)
+        log.increment_log_start_offset(min(start, self.partition.high_watermark))
+        if not tier.known.done():
+            tier.known.set_result(None)
+
+    def end(self) -> None:
+        """Copy and remove no more."""
+        self.ended = True
+        self.tier.end()
+
+    # -- copying
+
+    def pending(self) -> list[tuple[LogSegment, int]]:
+        """The sealed segments that are not copied yet, each with the offset after its last, oldest first."""
+        log = self.log
+        begin = max(self.tier.highest_offset + 1, log.log_start_offset)
+        bound = min(self.partition.last_stable_offset, log.flushed.offset)
+        return [(one, end) for one, end in _sealed(log.segments) if end > begin and end <= bound]
+
+    def due(self) -> list[tuple[LogSegment, int]]:
+        """Those that are to be copied now, by `remote.copy.lag.ms` and `.bytes` (LogConfig.remoteCopyLag)."""
+        log, config, now_ms = self.log, self.log.config, self._remote.clock.wall_ms()
+        lag_ms = config.kept_here_ms if config.remote_copy_lag_ms < 0 else config.remote_copy_lag_ms
+        lag_bytes = config.kept_here_bytes if config.remote_copy_lag_bytes < 0 else config.remote_copy_lag_bytes
+        due = []
+        newer = log.size - sum(one.size for one in log.segments if one.base_offset <= self.tier.highest_offset)
+        for segment, end in self.pending():
+            newer -= segment.size
+            is_old = lag_ms >= 0 and now_ms - segment.largest_timestamp >= lag_ms
+            if 0 in (lag_ms, lag_bytes) or is_old or (lag_bytes >= 0 and newer >= lag_bytes):
+                due.append((segment, end))
+        return due
+
+    async def copy(self) -> None:
+        """Copy what is due; what fails is tried again in the next round."""
+        async with self.turn:
+            self.error = None
+            try:
+                while not self._is_over and self.log.config.copies_to_remote and (due := self.due()):
+                    await self._copy(*due[0])
+            except (KafkaError, OSError, RemoteStoreError) as error:
+                self._failed("copy", error)
+
+    async def _copy(self, segment: LogSegment, next_offset: int) -> None:
+        remote, log = self._remote, self.log
+        wait_ms = remote.before_copy(segment.size)
+        if wait_ms > 0:
+            remote.counts.throttled_ms += int(wait_ms)
+            await remote.clock.machine.sleep(wait_ms)
+            if self._is_over or segment not in log.segments:
+                return
+        copy = plan_copy(log, segment, next_offset)
+        file = segment.file.acquire()
+        try:
+            content = await remote.workers.call(partial(read_content, copy, file))
+            is_empty = len(content.indexes) < 5
+            started = self._new(copy, txn_index_empty=is_empty)
+            await remote.metadata.put(started)
+            try:
+                timeout_ms = max(LEAST_COPY_TIMEOUT_MS, segment.size * 1000 // SLOWEST_COPY)
+                custom = await within(
+                    remote.clock.machine, timeout_ms, remote.workers.call(partial(remote.store.copy, started, content))
+                )
+                await remote.metadata.put(self._later(started, State.COPY_FINISHED, custom))
+            except BaseException:
+                remote.counts.copy_errors += 1
+                raise
+        finally:
+            segment.file.release()
+        remote.counts.copies += 1
+        remote.counts.copied_bytes += segment.size
+        self.tier.highest_offset = max(self.tier.highest_offset, started.end_offset)
+        logger.debug("segment copied", partition=log.name, start=segment.base_offset, end=started.end_offset)
+
+    def _new(self, copy: Copy, *, txn_index_empty: bool) -> RemoteSegment:
+        remote, segment = self._remote, copy.segment
+        return RemoteSegment(
+            self.id,
+            remote.new_id(),
+            segment.base_offset,
+            copy.next_offset - 1,
+            remote.node_id,
+            segment.largest_timestamp,
+            remote.clock.wall_ms(),
+            copy.own_epochs,
+            segment.size,
+            txn_index_empty=txn_index_empty,
+        )
+
+    def _later(self, segment: RemoteSegment, state: State, custom: bytes | None = None) -> RemoteSegment:
+        remote = self._remote
+        return segment.with_state(state, broker_id=remote.node_id, now_ms=remote.clock.wall_ms(), custom=custom)
+
+    # -- removing
+
+    async def expire(self) -> None:
+        """Remove what is left over, what lies below the log's start, and what retention does not keep."""
+        async with self.turn:
+            try:
+                if not self._is_over:
+                    self._raise_log_start()
+                    await self._delete(list(self._unwanted()))
+            except (KafkaError, OSError, RemoteStoreError) as error:
+                self._failed("removal", error)
+
+    async def _delete(self, segments: list[RemoteSegment]) -> None:
+        if segments:
+            await delete_segments(self._remote, segments)
+
+    def _raise_log_start(self) -> None:
+        """Let the log start behind the oldest segments that breach `retention.ms` or `.bytes`."""
+        log, config = self.log, self.log.config
+        if not config.delete:
+            return
+        readable = self.tier.readable()
+        only_here = sum(one.size for one in log.segments if one.base_offset > self.tier.highest_offset)
+        left = only_here + sum(segment.size for segment in readable)
+        now_ms = self._remote.clock.wall_ms()
+        for segment in readable:
+            too_old = 0 <= config.retention_ms <= now_ms - segment.max_timestamp
+            too_large = 0 <= config.retention_bytes <= left - segment.size
+            if segment.end_offset >= log.log_start_offset and not too_old and not too_large:
+                break
+            left -= segment.size
+            log.increment_log_start_offset(min(segment.end_offset + 1, self.partition.high_watermark))
+
+    def _unwanted(self) -> Iterator[RemoteSegment]:
+        """What no leader epoch refers to, lies below the log's start, or is of epochs before the log's first."""
+        log = self.log
+        entries = log.leader_epochs.entries
+        unreferenced = {segment.id for segment in self.tier.segments.unreferenced()}
+        for segment in self.tier.segments:
+            below = segment.end_offset < log.log_start_offset
+            earlier = bool(entries) and all(epoch < entries[0].epoch for epoch, _ in segment.epochs)
+            if segment.id in unreferenced or below or earlier:
+                yield segment
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self.error = str(error)
+        self._remote.counts.last_error = self._remote.clock.wall_ms(), str(error)
+        logger.warning(f"{what} in remote storage failed", partition=self.log.name, error=str(error))
+
+
+def _sealed(segments: Iterable[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
+    """Each segment but the last, with the base offset of the one after it."""
+    for segment, following in pairwise(segments):
+        yield segment, following.base_offset
+
+
+async def delete_segments(remote: Remote, segments: list[RemoteSegment]) -> None:
+    """Remove segments from the store. Raises KafkaError or RemoteStoreError, after trying all."""
+    first: Exception | None = None
+    for segment in segments:
+        try:
+            await _delete_segment(remote, segment)
+        except (KafkaError, RemoteStoreError) as error:
+            remote.counts.delete_errors += 1
+            first = first or error
+    if first is not None:
+        raise first
+
+
+async def _delete_segment(remote: Remote, segment: RemoteSegment) -> None:
+    def later(state: State) -> RemoteSegment:
+        return segment.with_state(state, broker_id=remote.node_id, now_ms=remote.clock.wall_ms())
+
+    if segment.state is not State.DELETE_STARTED:
+        await remote.metadata.put(later(State.DELETE_STARTED))
+    await within(remote.clock.machine, DELETE_TIMEOUT_MS, remote.workers.call(partial(remote.store.delete, segment)))
+    await remote.metadata.put(later(State.DELETE_FINISHED))
+    remote.counts.deletes += 1

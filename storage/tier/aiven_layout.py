@@ -1,0 +1,163 @@
+"""The layout of Aiven's plugin for tiered storage: three objects for each segment, and what its manifest says.
+
+    PREFIX TOPIC-TOPICID/PARTITION/00000000000000000042-SEGMENTID.log | .indexes | .rsm-manifest
+
+The `.log` is the segment's log as it is, or compressed by zstd chunk by chunk; `.indexes` has all indexes one after
+another. The manifest, in JSON, has where each is, and how large the chunks are. Compressed chunks are read; what is
+written is not compressed. Encrypted segments cannot be read.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from protocol import uuids
+from storage.tier.remote_segment import RemoteSegment
+from storage.tier.remote_store import IndexKind, RemoteStoreError, SegmentData, StoredObject
+
+LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
+ORDER = (
+    IndexKind.OFFSET,
+    IndexKind.TIMESTAMP,
+    IndexKind.PRODUCER_SNAPSHOT,
+    IndexKind.LEADER_EPOCH,
+    IndexKind.TRANSACTION,
+)
+"""The order of the indexes in their object."""
+
+_NAME = re.compile(r".*-([A-Za-z0-9_-]{22})/(\d+)/\d{20}-([A-Za-z0-9_-]{22})\.[a-z-]+")
+_CHUNKS = struct.Struct(">iib")
+_INT = struct.Struct(">i")
+
+
+def key_of(prefix: str, segment: RemoteSegment, suffix: str) -> str:
+    """The name of an object of a segment."""
+    named = segment.partition
+    topic = f"{named.topic}-{uuids.to_text(named.topic_id)}"
+    return f"{prefix}{topic}/{named.index}/{segment.start_offset:020d}-{uuids.to_text(segment.id)}.{suffix}"
+
+
+def stored_object(prefix: str, name: str, size: int) -> StoredObject:
+    """An object by its name."""
+    found = _NAME.fullmatch(name.removeprefix(prefix))
+    if found is None:
+        return StoredObject(name, size, None, -1, None)
+    return StoredObject(name, size, uuids.from_text(found[1]), int(found[2]), uuids.from_text(found[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a manifest says.
+
+    Attributes:
+        chunk_bytes: bytes of each chunk but the last, as they were before they were compressed.
+        size: bytes of the log.
+        ends: where each chunk ends in the object.
+        indexes: (position, size) of each index.
+        is_compressed: the chunks are compressed by zstd.
+    """
+
+    chunk_bytes: int
+    size: int
+    ends: tuple[int, ...]
+    indexes: Mapping[IndexKind, tuple[int, int]]
+    is_compressed: bool
+
+    def extent(self, number: int) -> tuple[int, int]:
+        """(start, end) of a chunk in the object."""
+        return self.ends[number - 1] if number else 0, self.ends[number]
+
+
+def joined_indexes(data: SegmentData) -> bytes:
+    """The content of the object of the indexes."""
+    return b"".join(data.indexes[kind] for kind in ORDER if kind in data.indexes)
+
+
+def write_manifest(segment: RemoteSegment, data: SegmentData, chunk_bytes: int) -> bytes:
+    """The manifest of a segment that is stored as it is."""
+    position, places = 0, {}
+    for kind in ORDER:
+        if kind in data.indexes:
+            size = len(data.indexes[kind])
+            places[kind.value] = {"position": position, "size": size}
+            position += size
+    last = data.size - (max(data.size - 1, 0) // chunk_bytes) * chunk_bytes
+    named = segment.partition
+    manifest = {
+        "version": "1",
+        "chunkIndex": {
+            "type": "fixed",
+            "originalChunkSize": chunk_bytes,
+            "originalFileSize": data.size,
+            "transformedChunkSize": chunk_bytes,
+            "finalTransformedChunkSize": last,
+        },
+        "segmentIndexes": places,
+        "compression": False,
+        "remoteLogSegmentMetadata": {
+            "remoteLogSegmentId": {
+                "topicIdPartition": {
+                    "topicId": uuids.to_text(named.topic_id),
+                    "topicPartition": {"topic": named.topic, "partition": named.index},
+                },
+                "id": uuids.to_text(segment.id),
+            },
+            "startOffset": segment.start_offset,
+            "endOffset": segment.end_offset,
+            "maxTimestampMs": segment.max_timestamp,
+            "brokerId": segment.broker_id,
+            "eventTimestampMs": segment.event_timestamp,
+            "segmentLeaderEpochs": {str(entry.epoch): entry.start_offset for entry in segment.epochs},
+        },
+    }
+    return json.dumps(manifest, separators=(",", ":")).encode()
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Raises RemoteStoreError for a manifest that cannot be understood, or of an encrypted segment."""
+    try:
+        manifest = json.loads(content)
+        if manifest.get("encryption"):
+            raise RemoteStoreError("the segment is encrypted, which cannot be read here")
+        chunks = manifest["chunkIndex"]
+        places = manifest["segmentIndexes"]
+        return Manifest(
+            int(chunks["originalChunkSize"]),
+            int(chunks["originalFileSize"]),
+            tuple(accumulate(_sizes(chunks))),
+            {
+                kind: (int(place["position"]), int(place["size"]))
+                for kind in IndexKind
+                if (place := places.get(kind.value)) is not None
+            },
+            bool(manifest["compression"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+        raise RemoteStoreError(f"the manifest cannot be read: {error!r}") from error
+
+
+def _sizes(chunks: Mapping[str, Any]) -> list[int]:
+    """The sizes of the chunks in the object."""
+    count = -(-int(chunks["originalFileSize"]) // int(chunks["originalChunkSize"]))
+    if chunks["type"] == "fixed":
+        return [int(chunks["transformedChunkSize"])] * (count - 1) + [int(chunks["finalTransformedChunkSize"])]
+    sizes = _unpacked(base64.b64decode(chunks["transformedChunks"]))
+    if len(sizes) != count:
+        raise ValueError(f"{len(sizes)} chunks instead of {count}")
+    return sizes
+
+
+def _unpacked(packed: bytes) -> list[int]:
+    """Sizes as differences from a base, in as few bytes as they need; the last one as it is."""
+    count, base, width = _CHUNKS.unpack_from(packed)
+    at = _CHUNKS.size
+    sizes = [base + int.from_bytes(packed[at + n * width : at + (n + 1) * width]) for n in range(count - 1)]
+    (last,) = _INT.unpack_from(packed, at + (count - 1) * width)
+    return [*sizes, last]

@@ -1,0 +1,141 @@
+"""Remote storage in a folder, on a disk or a share, in the layout of Kafka's `LocalTieredStorage`.
+
+    DIR/kafka-tiered-storage/TOPIC-PARTITION-TOPICID/00000000000000000042-SEGMENTID.log
+
+and beside it `.index`, `.timeindex`, `.snapshot`, `.leader_epoch_checkpoint`, and `.txnindex` where there are entries.
+A copy is synced, with its names, before it counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+from protocol import uuids
+from storage.files import FileSystem, read_file, write_fully
+from storage.tier.remote_segment import RemoteSegment
+from storage.tier.remote_store import IndexKind, RemoteObjectMissingError, RemoteStoreError, SegmentData, StoredObject
+
+ROOT = "kafka-tiered-storage"
+LOG_SUFFIX = ".log"
+SUFFIXES = {
+    IndexKind.OFFSET: ".index",
+    IndexKind.TIMESTAMP: ".timeindex",
+    IndexKind.PRODUCER_SNAPSHOT: ".snapshot",
+    IndexKind.LEADER_EPOCH: ".leader_epoch_checkpoint",
+    IndexKind.TRANSACTION: ".txnindex",
+}
+_PARTITION = re.compile(r".+-(\d+)-([A-Za-z0-9_-]{22})")
+_SEGMENT = re.compile(r"\d{20}-([A-Za-z0-9_-]{22})(\.[a-z_]+)")
+
+
+class FolderStore:
+    """The folder `directory`; missing parts of it are made."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._root = f"{directory}/{ROOT}"
+
+    def check(self) -> None:
+        try:
+            is_new = not self._fs.exists(self._root)
+            self._fs.mkdir(self._root)
+            folder = os.path.abspath(self._root)
+            while is_new and folder != "/":
+                folder = os.path.dirname(folder)
+                self._fs.fsync_dir(folder)
+        except OSError as error:
+            raise RemoteStoreError(f"{self._directory} cannot be used as remote storage: {error}") from error
+
+    def copy(self, segment: RemoteSegment, data: SegmentData) -> bytes | None:
+        folder = self._folder(segment)
+        try:
+            if not self._fs.exists(folder):
+                self._fs.mkdir(folder)
+                self._fs.fsync_dir(self._root)
+            for kind, content in data.indexes.items():
+                self._write(self._path(segment, SUFFIXES[kind]), iter((content,)))
+            self._write(self._path(segment, LOG_SUFFIX), data.chunks())
+            self._fs.fsync_dir(folder)
+        except OSError as error:
+            raise RemoteStoreError(f"{folder}: {error}") from error
+        return None
+
+    def _write(self, path: str, pieces: Iterator[bytes]) -> None:
+        file = self._fs.open(path, create=True)
+        try:
+            file.truncate(0)
+            position = 0
+            for piece in pieces:
+                write_fully(file, piece, position)
+                position += len(piece)
+            file.fdatasync()
+        finally:
+            file.close()
+
+    def read(self, segment: RemoteSegment, position: int, size: int) -> bytes:
+        path = self._path(segment, LOG_SUFFIX)
+        try:
+            file = self._fs.open_to_read(path)
+            try:
+                return file.pread(size, position)
+            finally:
+                file.close()
+        except FileNotFoundError as error:
+            raise RemoteObjectMissingError(f"{path} is missing") from error
+        except OSError as error:
+            raise RemoteStoreError(f"{path}: {error}") from error
+
+    def index(self, segment: RemoteSegment, kind: IndexKind) -> bytes:
+        path = self._path(segment, SUFFIXES[kind])
+        try:
+            return read_file(self._fs, path)
+        except FileNotFoundError as error:
+            raise RemoteObjectMissingError(f"{path} is missing") from error
+        except OSError as error:
+            raise RemoteStoreError(f"{path}: {error}") from error
+
+    def delete(self, segment: RemoteSegment) -> None:
+        folder = self._folder(segment)
+        try:
+            if not self._fs.exists(folder):
+                return
+            for suffix in (LOG_SUFFIX, *SUFFIXES.values()):
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.unlink(self._path(segment, suffix))
+            self._fs.fsync_dir(folder)
+            if not self._fs.listdir(folder):
+                with contextlib.suppress(OSError):  # another copy may have come
+                    self._fs.rmdir(folder)
+        except OSError as error:
+            raise RemoteStoreError(f"{folder}: {error}") from error
+
+    def objects(self) -> Iterator[StoredObject]:
+        try:
+            for name in sorted(self._fs.listdir(self._root)) if self._fs.exists(self._root) else ():
+                folder = f"{self._root}/{name}"
+                if not self._fs.is_dir(folder):
+                    yield StoredObject(name, self._fs.size(folder), None, -1, None)
+                    continue
+                partition = _PARTITION.fullmatch(name)
+                for entry in sorted(self._fs.listdir(folder)):
+                    segment = _SEGMENT.fullmatch(entry)
+                    yield StoredObject(
+                        f"{name}/{entry}",
+                        self._fs.size(f"{folder}/{entry}"),
+                        uuids.from_text(partition[2]) if partition else None,
+                        int(partition[1]) if partition else -1,
+                        uuids.from_text(segment[1]) if segment else None,
+                    )
+        except OSError as error:
+            raise RemoteStoreError(f"{self._root}: {error}") from error
+
+    def _folder(self, segment: RemoteSegment) -> str:
+        named = segment.partition
+        return f"{self._root}/{named.topic}-{named.index}-{uuids.to_text(named.topic_id)}"
+
+    def _path(self, segment: RemoteSegment, suffix: str) -> str:
+        return f"{self._folder(segment)}/{segment.start_offset:020d}-{uuids.to_text(segment.id)}{suffix}"

@@ -1,0 +1,259 @@
+"""One log's records in remote storage: what of it belongs to the log, and reads of it.
+
+How it works: segments in remote storage belong to the log as far as its leader epochs say (`is_of_log`): after an
+unclean election or a power failure others may be there, which nobody reads. A read finds the epoch of its offset, by
+that the segment, in the offset index a position, and from there on the batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from protocol.errors import CorruptMessage, OffsetOutOfRange, UnknownServerError
+from protocol.records.batch import HEADER_SIZE, read_header
+from storage.log.log_segments import LogOffsetMetadata, TimestampOffsetEpoch
+from storage.log.time_lookup import records_of
+from storage.segments.txn_index import AbortedTxn, collect_aborted
+from storage.tier.cold_read import ColdPlan, Loaded
+from storage.tier.remote_segment import RemoteSegment
+from storage.tier.remote_segments import RemoteSegments
+from storage.tier.remote_store import RemoteObjectMissingError, RemoteStoreError
+
+if TYPE_CHECKING:
+    from storage.log.unified_log import UnifiedLog
+    from storage.tier.remote_reader import RemoteReader
+
+MOST_LOADED = 4
+"""What is loaded at once for one log, or waits to be taken; each holds a chunk."""
+
+_OFFSETS = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
+_LEAST_LENGTH = 14
+
+
+class TieredLog:
+    """The tier of `log`. `changed` is called when a load is over, and when a part of the log has gone.
+
+    Attributes:
+        segments: what is in remote storage.
+        highest_offset: the last offset that is copied; -1 if none is.
+        known: done once what is in remote storage is known; reads wait until then.
+    """
+
+    def __init__(
+        self, log: UnifiedLog, segments: RemoteSegments, reader: RemoteReader, changed: Callable[[], None]
+    ) -> None:
+        self.log = log
+        self.segments = segments
+        self.highest_offset = -1
+        self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reader = reader
+        self._changed = changed
+        self._loads: OrderedDict[int, asyncio.Task[Loaded]] = OrderedDict()
+        self._idle: list[asyncio.Task[Loaded]] = []
+
+    # -- what belongs to the log
+
+    def is_of_log(self, segment: RemoteSegment) -> bool:
+        """Whether a segment, as far as it is not below the log's start, has the log's leader epochs."""
+        epoch_for, start = self.log.leader_epochs.epoch_for, self.log.log_start_offset
+        parts = [(epoch, max(first, start), end) for epoch, first, end in segment.ends_of_epochs() if end >= start]
+        return all(epoch_for(first) == epoch == epoch_for(end) for epoch, first, end in parts)
+
+    def readable(self) -> list[RemoteSegment]:
+        """The log's segments in remote storage, in the order of offsets."""
+        epochs = [entry.epoch for entry in self.log.leader_epochs.entries]
+        return [segment for segment in self.segments.readable(epochs) if self.is_of_log(segment)]
+
+    def find_highest(self) -> int:
+        """The last offset that is copied, by the leader epochs from the newest on; -1 if none is."""
+        for epoch, _ in reversed(self.log.leader_epochs.entries):
+            highest = self.segments.highest_offset(epoch)
+            if highest >= 0:
+                _, end = self.log.end_offset_for_epoch(epoch)
+                return min(highest, end - 1)
+        return -1
+
+    def find(self, offset: int) -> RemoteSegment | None:
+        """The segment that has an offset."""
+        return self.segments.find(self.log.leader_epochs.epoch_for(offset), offset)
+
+    # -- reads of a Fetch
+
+    @property
+    def max_wait_ms(self) -> int:
+        """How long a Fetch waits for the store (`remote.fetch.max.wait.ms`)."""
+        return self._reader.settings.max_wait_ms()
+
+    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ColdPlan:
+        log = self.log
+        return ColdPlan(
+            self,
+            log.segments,
+            log.services.workers,
+            log.failure,
+            start_offset,
+            max_bytes=max_bytes,
+            upper=upper,
+            min_one_message=min_one_message,
+        )
+
+    def load(self, offset: int) -> asyncio.Task[Loaded]:
+        """The load of what is at an offset: one under way, one that is over and not taken yet, or a new one."""
+        known = self._loads.get(offset)
+        if known is not None:
+            return known
+        while len(self._loads) >= MOST_LOADED:
+            _, oldest = self._loads.popitem(last=False)
+            oldest.cancel()
+        task = self._loads[offset] = asyncio.ensure_future(self._load(offset))
+
+        def ended(_: asyncio.Task[Loaded]) -> None:
+            if not task.cancelled():
+                task.exception()  # the reader gets it, if there still is one
+            self._changed()
+
+        task.add_done_callback(ended)
+        return task
+
+    def take(self, offset: int, load: asyncio.Task[Loaded]) -> Loaded:
+        """What a load has found; it is not kept any longer. Raises KafkaError."""
+        if self._loads.get(offset) is load:
+            del self._loads[offset]
+        if load.cancelled():
+            raise UnknownServerError("The read from remote storage was given up.")
+        return load.result()
+
+    def drop_idle(self) -> None:
+        """Forget what was loaded before the last call and nobody has taken: its reader is gone."""
+        for offset, load in list(self._loads.items()):
+            if load in self._idle:
+                del self._loads[offset]
+        self._idle = [load for load in self._loads.values() if load.done()]
+
+    def end(self) -> None:
+        """Give up all reads: the log is not tiered any more, or not led."""
+        for load in self._loads.values():
+            load.cancel()
+        self._loads.clear()
+        self.known.cancel()
+
+    async def _load(self, offset: int) -> Loaded:
+        try:
+            await asyncio.shield(self.known)
+            while True:
+                segment = self.find(offset)
+                if segment is None or offset < self.log.log_start_offset:
+                    raise OffsetOutOfRange(f"Offset {offset} of {self.log.name} is not in remote storage.")
+                try:
+                    loaded = await self._load_from(segment, offset)
+                except RemoteObjectMissingError:
+                    if self.find(offset) is segment:  # else it was removed meanwhile
+                        raise
+                    continue
+                if loaded is not None:
+                    return loaded
+                offset = segment.end_offset + 1  # batches that a compaction removed, before the topic was tiered
+                if offset >= self.log.local_log_start_offset:
+                    return await self._load_here(offset)
+        except RemoteStoreError as error:
+            raise UnknownServerError(f"Offset {offset} of {self.log.name} is in remote storage: {error}") from error
+
+    async def _load_from(self, segment: RemoteSegment, offset: int) -> Loaded | None:
+        reader = self._reader
+        positions = await reader.positions(segment)
+        place = await self._batch_at(segment, positions.lookup(offset), offset)
+        if place is None and positions.lookup(offset):
+            place = await self._batch_at(segment, 0, offset)
+        if place is None:
+            return None
+        position, size = place
+        data = await reader.window(segment, position, size)
+        end = position + len(data)
+        upper = positions.offset_from(end)
+        aborted = await self._aborted(segment, offset, segment.end_offset + 1 if upper is None else upper)
+        self._read_ahead(segment, end)
+        return Loaded(data, size, segment.start_offset, position, aborted)
+
+    async def _batch_at(self, segment: RemoteSegment, position: int, offset: int) -> tuple[int, int] | None:
+        """(position, size) of the first batch from a position on that ends at an offset or later."""
+        while position + HEADER_SIZE <= segment.size:
+            window = await self._reader.window(segment, position, HEADER_SIZE)
+            at = 0
+            while at + HEADER_SIZE <= len(window):
+                base, length, magic, delta = _OFFSETS.unpack_from(window, at)
+                if length < _LEAST_LENGTH or magic > 2 or not segment.start_offset <= base <= segment.end_offset:
+                    raise CorruptMessage(
+                        f"Remote segment {segment.id} of {self.log.name} has no batch at {position + at}."
+                    )
+                if base + delta >= offset:
+                    return position + at, length + 12
+                at += length + 12
+            position += at
+        return None
+
+    async def _load_here(self, offset: int) -> Loaded:
+        log = self.log
+        plan = log.plan_read(offset, self._reader.settings.chunk_bytes, log.end, True)
+        data = await plan.read()
+        aborted = plan.aborted_transactions(len(data), log.log_end_offset)
+        size = read_header(data).size if len(data) >= HEADER_SIZE else 0
+        return Loaded(data, size, plan.start.segment_base, plan.start.position, aborted)
+
+    def _read_ahead(self, segment: RemoteSegment, position: int) -> None:
+        chunk_bytes = self._reader.settings.chunk_bytes
+        if position < segment.size:
+            self._reader.read_ahead(segment, position // chunk_bytes)
+            return
+        following = self.find(segment.end_offset + 1)
+        if following is not None and following.start_offset < self.log.segments.first.base_offset:
+            self._reader.read_ahead(following, 0)
+
+    async def _aborted(self, segment: RemoteSegment, offset: int, upper: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch [offset, upper): their markers may be in any later segment."""
+        found: list[AbortedTxn] = []
+        current: RemoteSegment | None = segment
+        while current is not None and current.start_offset < self.log.segments.first.base_offset:
+            entries = await self._reader.aborted(current)
+            found += [txn for txn in entries if txn.last_offset >= offset and txn.first_offset < upper]
+            if any(txn.last_stable_offset >= upper for txn in entries):
+                return found
+            current = self.find(current.end_offset + 1)
+        known = set(found)
+        here = collect_aborted((one.txn_index for one in self.log.segments), offset, upper)
+        return found + [txn for txn in here if txn not in known]
+
+    # -- lookups by time
+
+    async def first_at_or_after(self, timestamp: int) -> TimestampOffsetEpoch | None:
+        """See `Tier` (`RemoteLogManager.findOffsetByTimestamp`)."""
+        try:
+            await asyncio.shield(self.known)
+            for segment in self.readable():
+                if segment.start_offset >= self.log.local_log_start_offset:
+                    return None
+                if segment.max_timestamp >= timestamp and segment.end_offset >= self.log.log_start_offset:
+                    found = await self._at_or_after(segment, timestamp)
+                    if found is not None:
+                        return found
+        except RemoteStoreError as error:
+            raise UnknownServerError(f"{self.log.name} is in remote storage: {error}") from error
+        return None
+
+    async def _at_or_after(self, segment: RemoteSegment, timestamp: int) -> TimestampOffsetEpoch | None:
+        reader, start = self._reader, self.log.log_start_offset
+        indexed = (await reader.times(segment)).lookup(timestamp)
+        place = await self._batch_at(segment, (await reader.positions(segment)).lookup(indexed), max(indexed, start))
+        while place is not None:
+            position, size = place
+            window = await reader.window(segment, position, size)
+            header = read_header(window)
+            if header.max_timestamp >= timestamp:
+                for record in records_of(window[:size], header):
+                    if record.timestamp >= timestamp and record.offset >= start:
+                        return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
+            place = await self._batch_at(segment, position + size, start)
+        return None

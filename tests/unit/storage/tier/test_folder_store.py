@@ -1,0 +1,41 @@
+"""Remote storage in a folder: what each store is held to, and the layout of Kafka's LocalTieredStorage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage.files import OsFileSystem
+from storage.tier.folder import FolderStore
+from storage.tier.remote_store import RemoteStoreError
+from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.unit.storage.tier.stores import LOG, TRANSACTIONS, check_store, data, segment
+
+
+def test_a_folder_on_a_disk_is_a_store(tmp_path: Path) -> None:
+    check_store(FolderStore(OsFileSystem(), str(tmp_path / "remote")))
+
+
+def test_a_folder_has_the_layout_of_local_tiered_storage(tmp_path: Path) -> None:
+    FolderStore(OsFileSystem(), str(tmp_path)).copy(segment(1, 42), data(TRANSACTIONS))
+    folder = tmp_path / "kafka-tiered-storage/some-topic.a_b-3-AAAAAAAAAAcAAAAAAAAAAA"
+    names = "000000000000000000" + "42-AAAAAAAAAAEAAAAAAAAAAQ"
+    suffixes = (".index", ".leader_epoch_checkpoint", ".log", ".snapshot", ".timeindex", ".txnindex")
+    assert sorted(path.name for path in folder.iterdir()) == [names + suffix for suffix in suffixes]
+    assert (folder / f"{names}.log").read_bytes() == LOG
+
+
+def test_a_copy_in_a_folder_survives_a_power_failure() -> None:
+    fs = MemoryFileSystem()
+    store = FolderStore(fs, "/somewhere/remote")
+    store.check()
+    store.copy(segment(1), data())
+    fs.crash(Unsynced.LOST)
+    assert store.read(segment(1), 0, len(LOG)) == LOG
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RemoteStoreError, match=r"file/remote cannot be used as remote storage"):
+        FolderStore(OsFileSystem(), str(tmp_path / "file/remote")).check()
