@@ -197,6 +197,10 @@ class Node:
         shares = self.coordinators.share
         register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
         register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
+        if self.tier is not None:
+            from broker.observe.tier_metrics import register_tier_metrics
+
+            register_tier_metrics(metrics, self.tier)
         log = self.cluster.metadata_log
         if log is None:
             from broker.membership.followed_metadata import FollowedMetadata

@@ -38,6 +38,8 @@ class FolderStore:
         self._fs = fs
         self._directory = directory
         self._root = f"{directory}/{ROOT}"
+        self._safe: set[str] = set()
+        """Folders of partitions whose names a power failure cannot take any more."""
 
     def check(self) -> None:
         try:
@@ -53,9 +55,10 @@ class FolderStore:
     def copy(self, segment: RemoteSegment, data: SegmentData) -> bytes | None:
         folder = self._folder(segment)
         try:
-            if not self._fs.exists(folder):
+            if folder not in self._safe:
                 self._fs.mkdir(folder)
                 self._fs.fsync_dir(self._root)
+                self._safe.add(folder)
             for kind, content in data.indexes.items():
                 self._write(self._path(segment, SUFFIXES[kind]), iter((content,)))
             self._write(self._path(segment, LOG_SUFFIX), data.chunks())
@@ -108,6 +111,7 @@ class FolderStore:
                     self._fs.unlink(self._path(segment, suffix))
             self._fs.fsync_dir(folder)
             if not self._fs.listdir(folder):
+                self._safe.discard(folder)
                 with contextlib.suppress(OSError):  # another copy may have come
                     self._fs.rmdir(folder)
         except OSError as error:

@@ -36,6 +36,7 @@ from tests.unit.broker.wire import NOW
 
 T = TypeVar("T")
 TIERED, PLAIN = "t", "u"
+BOTH = (TIERED, PLAIN)
 STORE = "/store"
 DURABLE = {**CONFIG, "log.flush.interval.messages": "1"}
 
@@ -87,7 +88,7 @@ class TieredMachine(RuleBasedStateMachine):
     def append(self, count: int, size: int) -> None:
         for _ in range(count):
             self.values += 1
-            for topic in (TIERED, PLAIN):
+            for topic in BOTH:
                 self.run(append(self.client, topic, b"%d" % self.values + b"x" * size))
 
     @rule(count=st.integers(1, 3))
@@ -96,7 +97,7 @@ class TieredMachine(RuleBasedStateMachine):
             self.producer, self.sequence = self.run(self.new_producer()), 0
         for _ in range(count):
             self.values += 1
-            for topic in (TIERED, PLAIN):
+            for topic in BOTH:
                 self.run(self.transactional(self.producer, topic))
             self.sequence += 1
 
@@ -133,7 +134,7 @@ class TieredMachine(RuleBasedStateMachine):
         partition = self.rig.node.replicas.find(TIERED, 0)
         start, end = partition.log_start_offset, partition.high_watermark
         offset = start + round((end - start) * share)
-        for topic in (TIERED, PLAIN):
+        for topic in BOTH:
             assert self.run(delete_records(self.client, topic, offset)) == "none"
 
     # -- what goes on by itself
@@ -187,7 +188,7 @@ class TieredMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(-1, 3))
     def compare_times(self, seconds: int) -> None:
-        tiered, plain = [self.run(self.at_time(topic, NOW + seconds)) for topic in (TIERED, PLAIN)]
+        tiered, plain = [self.run(self.at_time(topic, NOW + seconds)) for topic in BOTH]
         # As in Kafka, a local search ends with the first segment that has such a record, even below the log's start.
         assert plain in (tiered, ("none", -1, -1))
 
@@ -207,7 +208,10 @@ class TieredMachine(RuleBasedStateMachine):
             except FetchFailedError as error:
                 assert may_fail and str(error) == "unknown_server_error", error
             else:
-                assert tiered == plain
+                # A crash may damage what one of them knows of a transaction that began below the log's start.
+                partitions = [self.rig.node.replicas.find(topic, 0) for topic in BOTH]
+                end = min(partition.end_offset_for(isolation_level) for partition in partitions)
+                assert [one for one in tiered if one[0] < end] == [one for one in plain if one[0] < end]
 
     def teardown(self) -> None:
         try:
@@ -215,8 +219,7 @@ class TieredMachine(RuleBasedStateMachine):
             self.run(self.rig.clock.run(90_000))  # a transaction that a crash left open is over, too
             self.compare()
             assert stray_objects(self.rig) == []
-            partition = self.rig.node.replicas.find(TIERED, 0)
-            assert partition.log.tier.highest_offset == partition.log.segments.active.base_offset - 1
+            assert tier_of(self.rig).partitions[TIERED, 0].pending() == []
             self.run(self.rig.delete(TIERED))
             self.run(self.rig.clock.run(3000))
             assert stored(self.rig) == []
@@ -231,6 +234,7 @@ SHORT = settings(
     max_examples=30,
     stateful_step_count=20,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate),  # to shrink a life takes minutes
 )
@@ -243,4 +247,4 @@ class LongTieredMachine(TieredMachine):
 TestTiered = TieredMachine.TestCase
 TestTiered.settings = SHORT
 TestTieredForLong = pytest.mark.torture(LongTieredMachine.TestCase)
-TestTieredForLong.settings = settings(SHORT, max_examples=1000, stateful_step_count=40)
+TestTieredForLong.settings = settings(SHORT, derandomize=False, max_examples=1000, stateful_step_count=40)

@@ -1,0 +1,271 @@
+"""What becomes of remote segments: total retention, DeleteRecords, switching off, deletion of the topic, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.errors import KafkaError
+from storage.folders.log_dirs import LogDirError
+from storage.tier.remote_segment import RemoteSegment, State
+from storage.tier.remote_store import RemoteStoreError, SegmentData
+from tests.doubles.clock import settle
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.tiering.tiered_rig import (
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST_TIERED,
+    TOPIC_CONFIG,
+    FetchFailedError,
+    append,
+    create_tiered,
+    delete_records,
+    offset_of,
+    read_all,
+    read_once,
+    stored,
+    stray_objects,
+    tier_of,
+    tiered_rig,
+)
+from tests.unit.broker.wire import NOW, answer, fetch
+
+VALUES = [b"%03d" % number * 10 for number in range(40)]
+
+
+def log_of(rig: Rig, topic: str = "t") -> Any:
+    return rig.node.replicas.find(topic, 0).log
+
+
+async def filled(rig: Rig, **configs: str) -> None:
+    await create_tiered(rig, **configs)
+    await append(rig.connect(), "t", *VALUES)
+    await rig.clock.run(5000)
+
+
+async def test_retention_bytes_counts_what_is_remote_and_what_is_local() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig, retention_bytes="1000")
+        log = log_of(rig)
+        kept = sum(one.size for one in log.tier.segments) + sum(one.size for one in log.segments)
+        assert 1000 <= kept < 1300
+        assert 0 < log.log_start_offset < log.local_log_start_offset
+        found = await read_all(rig, rig.connect(), "t", log.log_start_offset)
+        assert [value for _, value in found] == VALUES[log.log_start_offset :]
+        assert stray_objects(rig) == []
+        with pytest.raises(FetchFailedError, match="offset_out_of_range"):
+            await read_all(rig, rig.connect(), "t", 0)
+
+
+async def test_retention_ms_removes_all_but_the_active_segment() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig, retention_ms="-1")
+        await rig.configure("t", **{**TOPIC_CONFIG, "retention.ms": "100000"})
+        assert len(stored(rig)) > 0
+        await rig.clock.run(200_000)
+        assert stored(rig) == []
+        assert log_of(rig).log_start_offset == len(VALUES)
+        assert len(log_of(rig).segments) == 1
+
+
+async def test_deleted_records_go_from_remote_storage() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        before = len(stored(rig))
+        assert await delete_records(rig.connect(), "t", 20) == "none"
+        await rig.clock.run(2000)
+        assert 0 < len(stored(rig)) < before
+        assert [value for _, value in await read_all(rig, rig.connect(), "t", 20)] == VALUES[20:]
+
+
+async def test_a_deleted_topic_leaves_nothing_in_remote_storage() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        await rig.delete("t")
+        await rig.clock.run(2000)
+        assert stored(rig) == []
+        await create_tiered(rig)
+        await append(rig.connect(), "t", b"new")
+        assert await read_all(rig, rig.connect(), "t") == [(0, b"new")]
+
+
+async def test_a_topic_that_a_kill_left_half_deleted_is_removed_at_the_next_start() -> None:
+    rig = tiered_rig()
+    await rig.start()
+    await filled(rig)
+    tier_of(rig).store.delete = _fail
+    await rig.delete("t")
+    await rig.clock.run(2000)
+    assert stored(rig)
+    following = await rig.crash()
+    try:
+        await following.clock.run(2000)
+        assert stored(following) == []
+    finally:
+        await following.stop()
+
+
+def _fail(segment: RemoteSegment) -> None:
+    raise RemoteStoreError("the store says no")
+
+
+async def test_tiering_that_is_switched_off_with_deletion_leaves_the_local_records() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        local = log_of(rig).local_log_start_offset
+        configs = {**TOPIC_CONFIG, "remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+        del configs["local.retention.bytes"]
+        await rig.configure("t", **configs)
+        await rig.clock.run(2000)
+        assert stored(rig) == []
+        assert log_of(rig).log_start_offset == local
+        assert [value for _, value in await read_all(rig, rig.connect(), "t", local)] == VALUES[local:]
+        assert (await offset_of(rig.connect(), "t", LATEST_TIERED))[2] == -1
+
+
+async def test_a_topic_without_further_copies_is_read_only_and_expires_as_a_whole() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        before = stored(rig)
+        configs = {**TOPIC_CONFIG, "remote.log.copy.disable": "true", "local.retention.bytes": "-2"}
+        await rig.configure("t", **configs)
+        await append(rig.connect(), "t", *VALUES)
+        await rig.clock.run(3000)
+        assert stored(rig) == before
+        assert [value for _, value in await read_all(rig, rig.connect(), "t")] == VALUES * 2
+
+
+async def test_list_offsets_of_a_tiered_topic() -> None:
+    async with tiered_rig() as rig:
+        await create_tiered(rig)
+        client = rig.connect()
+        assert await offset_of(client, "t", LATEST_TIERED) == ("none", -1, -1, -1)
+        assert (await offset_of(client, "t", EARLIEST_PENDING_UPLOAD))[2] == 0
+        await append(client, "t", *VALUES)
+        await rig.clock.run(5000)
+        log = log_of(rig)
+        epoch = log.leader_epochs.latest
+        assert await offset_of(client, "t", -2) == ("none", -1, 0, epoch)
+        assert await offset_of(client, "t", EARLIEST_LOCAL) == ("none", -1, log.local_log_start_offset, epoch)
+        assert await offset_of(client, "t", LATEST_TIERED) == ("none", -1, log.tier.highest_offset, epoch)
+        assert await offset_of(client, "t", EARLIEST_PENDING_UPLOAD) == ("none", -1, log.tier.highest_offset + 1, epoch)
+        assert (await offset_of(client, "t", NOW))[2] == 0
+
+
+async def test_a_copy_waits_for_remote_copy_lag_ms() -> None:
+    async with tiered_rig() as rig:
+        await create_tiered(
+            rig,
+            remote_copy_lag_ms="60000",
+            remote_copy_lag_bytes="-1",
+            local_retention_bytes="-2",
+            retention_bytes="-1",
+        )
+        await append(rig.connect(), "t", *VALUES)
+        await rig.clock.run(5000)
+        assert stored(rig) == []
+        await rig.clock.run(60_000)
+        assert stored(rig)
+
+
+class SlowStore:
+    """A store that answers no read before `open` is called."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.store = tier_of(rig).store
+        self.reads = 0
+        self.fails = False
+        self.store_read = self.store.read
+        self.store.read = self.read
+
+    def read(self, segment: RemoteSegment, position: int, size: int) -> bytes:
+        self.reads += 1
+        if self.fails:
+            raise RemoteStoreError("the store does not answer")
+        return self.store_read(segment, position, size)
+
+
+async def test_a_store_that_fails_costs_only_the_partitions_that_are_read_from_it() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        await rig.create("local")
+        await append(rig.connect(), "local", b"here")
+        store = SlowStore(rig)
+        store.fails = True
+        client = rig.connect()
+        client.send("fetch", 12, **fetch([("t", 0, 0), ("local", 0, 0)], max_wait_ms=500))
+        await settle()
+        (reply,) = client.replies()  # without any time passing
+        found = {topic.topic: topic.partitions[0] for topic in answer(reply, "fetch", 12).responses}
+        assert found["local"].error_code.name == "none"
+        assert found["local"].records
+        assert not found["t"].records
+        told = await read_once(rig, client, "t", 0)
+        assert told.error_code.name == "unknown_server_error"
+        store.fails = False
+        assert [value for _, value in await read_all(rig, client, "t")] == VALUES
+
+
+async def test_a_damaged_chunk_is_an_error_and_no_records() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        store = SlowStore(rig)
+        store.store_read = lambda segment, position, size: b"\xff" * size
+        told = await read_once(rig, rig.connect(), "t", 0)
+        assert told.error_code.name == "corrupt_message"
+        assert not told.records
+
+
+async def test_a_copy_that_fails_in_the_middle_is_removed_and_made_again() -> None:
+    async with tiered_rig() as rig:
+        await create_tiered(rig)
+        await append(rig.connect(), "t", *VALUES)
+        tier = tier_of(rig)
+        copy = tier.store.copy
+        failed: list[RemoteSegment] = []
+
+        def flaky(segment: RemoteSegment, data: SegmentData) -> bytes | None:
+            copy(segment, data)
+            if len(failed) < 3:
+                failed.append(segment)
+                raise RemoteStoreError("the answer was lost")
+            return None
+
+        tier.store.copy = flaky
+        await rig.clock.run(10_000)
+        assert len(failed) == 3
+        assert stray_objects(rig) == []
+        assert not {one.segment_id for one in stored(rig)} & {one.id for one in failed}
+        assert all(one.state is State.COPY_FINISHED for one in log_of(rig).tier.segments)
+
+
+async def test_a_start_without_its_store_says_why() -> None:
+    rig = tiered_rig()
+    rig.fs.open("/store", create=True).close()
+    with pytest.raises(LogDirError, match=r"remote storage cannot be used: /store cannot be used as remote storage"):
+        await rig.start()
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"cleanup.policy": "compact"}, "Compacted topics cannot be tiered"),
+        ({"retention.bytes": "5", "local.retention.bytes": "6"}, "local.retention.bytes = 6: expected at most"),
+        ({"retention.ms": "5", "local.retention.ms": "-1"}, "local.retention.ms = -1: expected at most"),
+        ({"remote.log.copy.disable": "true", "local.retention.ms": "5"}, "remote.log.copy.disable = true: expected"),
+        ({"local.retention.ms": "5", "remote.copy.lag.ms": "6"}, "remote.copy.lag.ms = 6: expected at most"),
+    ],
+)
+async def test_a_tiered_topic_cannot_have(configs: dict[str, str], message: str) -> None:
+    async with tiered_rig() as rig:
+        around = rig.node.controller.around
+        with pytest.raises(KafkaError, match=message):
+            around.schema.check(2, "t", {"remote.storage.enable": "true", **configs})
+
+
+async def test_tiering_is_not_switched_off_without_saying_what_becomes_of_the_records() -> None:
+    async with tiered_rig() as rig:
+        around = rig.node.controller.around
+        with pytest.raises(KafkaError, match=r"remote.storage.enable = false: what is in remote storage would be lost"):
+            around.schema.check(2, "t", {"remote.storage.enable": "false"}, {"remote.storage.enable": "true"})
