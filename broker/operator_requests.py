@@ -30,6 +30,8 @@ logger = structlog.get_logger(__name__)
 FOLDER = "odradek.backup.folder"
 KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "explain_transaction"}
 """What is explained, and the function of `broker.testkit.explain`."""
+TIER, TIER_VERIFY = "tier", "tier_verify"
+"""What is told of tiered storage: how far it is, and whether the store has all that it should."""
 
 
 def begin(node: Node) -> None:
@@ -47,13 +49,20 @@ class Explain:
         self._turn = asyncio.Lock()
 
     async def handle(self, _ctx: RequestContext, request: ExplainRequest) -> ExplainResponse:
-        if request.kind not in KINDS:
+        if request.kind not in (*KINDS, TIER, TIER_VERIFY):
             raise InvalidRequest(f"kind = {request.kind[:40]!r}: expected one of {', '.join(KINDS)}")
         from protocol.newer.admin import ExplainFinding, ExplainResponse
 
         async with self._turn:
-            rules = await _imported(self._node, "broker.testkit.explain")
-            found = await getattr(rules, KINDS[request.kind])(self._node, request.name)
+            if request.kind in KINDS:
+                rules = await _imported(self._node, "broker.testkit.explain")
+                found = await getattr(rules, KINDS[request.kind])(self._node, request.name)
+            else:
+                tiers, tier = await _imported(self._node, "broker.tiering.inspection"), self._node.tier
+                is_status = request.kind == TIER
+                found = (
+                    tiers.tier_status(tier, request.name) if is_status else await tiers.tier_verify(tier, request.name)
+                )
         return ExplainResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,

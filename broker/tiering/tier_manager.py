@@ -53,6 +53,7 @@ class TierManager:
         counts: what was copied and removed.
         reader: reads from the store for all of them.
         store: where remote segments are.
+        checks: threads that look through the store for an operator.
         is_loaded: whether it is known what is in remote storage.
     """
 
@@ -66,6 +67,7 @@ class TierManager:
         self.counts = TierCounts()
         self.store = store or make_store(current.config, services.fs)
         lane = services.workers.lane
+        self.checks = lane("remote checks")
         self.reader = RemoteReader(self.store, lane("remote reads"), clock, reader_settings(current))
         self.metadata = RemoteLogMetadata(
             metadata_settings(current.config), host.cache, host.auto_topics, replicas, clock, host.wheel

@@ -37,6 +37,7 @@ COMMANDS = {
     "top": Entry("top", "Watch a cluster: rates, lag of groups, brokers."),
     "check": Entry("check", "One line and an exit status, for a monitor.", ("monitor",)),
     "reassign": Entry("cluster:reassign", "Move partitions to other brokers.", ("reassignments",)),
+    "tier": Entry("tier", "How far topics are in remote storage, and whether all of it is there."),
     "elect": Entry("elect", "Elect leaders: the preferred ones, or replicas that are not in sync."),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),

@@ -117,6 +117,11 @@ class FolderStore:
         except OSError as error:
             raise RemoteStoreError(f"{folder}: {error}") from error
 
+    def names(self, segment: RemoteSegment) -> list[str]:
+        kinds = [kind for kind in SUFFIXES if kind is not IndexKind.TRANSACTION or not segment.txn_index_empty]
+        paths = [self._path(segment, suffix) for suffix in (LOG_SUFFIX, *map(SUFFIXES.__getitem__, kinds))]
+        return [path.removeprefix(f"{self._root}/") for path in paths]
+
     def objects(self) -> Iterator[StoredObject]:
         try:
             for name in sorted(self._fs.listdir(self._root)) if self._fs.exists(self._root) else ():

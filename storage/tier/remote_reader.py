@@ -135,7 +135,7 @@ class RemoteReader:
         self._chunks: Lru[bytes] = Lru(settings.cache_bytes)
         self._indexes: Lru[Any] = Lru(settings.index_cache_bytes)
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
-        self._running = 0
+        self._asked: list[float] = []
         self._turn: asyncio.Event = asyncio.Event()
         self._rate = Rate(settings.quota_windows)
 
@@ -143,6 +143,17 @@ class RemoteReader:
     def cached_bytes(self) -> int:
         """The bytes in both caches."""
         return self._chunks.size + self._indexes.size
+
+    @property
+    def failing_s(self) -> float:
+        """For how long every read has failed."""
+        since = self.counts.failing_since_ms
+        return 0.0 if since is None else (self._clock.monotonic_ms() - since) / 1000
+
+    @property
+    def longest_s(self) -> float:
+        """How long the longest read that is under way has taken."""
+        return (self._clock.monotonic_ms() - min(self._asked)) / 1000 if self._asked else 0.0
 
     async def stop(self) -> None:
         """End all reads; what hangs in a thread is left to it."""
@@ -181,7 +192,7 @@ class RemoteReader:
         key = segment.id, number
         if number * self.settings.chunk_bytes >= segment.size or self._chunks.get(key) is not None:
             return
-        if key not in self._under_way and self._running < self.settings.threads():
+        if key not in self._under_way and len(self._asked) < self.settings.threads():
             self._begin(key, lambda: self._read_chunk(segment, number))
 
     async def _read_chunk(self, segment: RemoteSegment, number: int) -> bytes:
@@ -279,20 +290,21 @@ class RemoteReader:
             raise UnknownServerError("Too many reads from remote storage wait already.")
         counts.waiting += 1
         try:
-            while self._running >= self.settings.threads():
+            while len(self._asked) >= self.settings.threads():
                 self._turn.clear()
                 await self._turn.wait()
         finally:
             counts.waiting -= 1
         counts.requests += 1
-        self._running += 1
+        asked_ms = self._clock.monotonic_ms()
+        self._asked.append(asked_ms)
         try:
             data = await within(self._clock, self.settings.timeout_ms, self._workers.call(work))
         except RemoteStoreError as error:
             self._failed(error)
             raise
         finally:
-            self._running -= 1
+            self._asked.remove(asked_ms)
             self._turn.set()
         counts.failing_since_ms = None
         return data

@@ -87,5 +87,8 @@ class RemoteStore(Protocol):
     def delete(self, segment: RemoteSegment) -> None:
         """Remove all that is stored of the segment; fine if it is gone, or was never there."""
 
+    def names(self, segment: RemoteSegment) -> list[str]:
+        """The names of the objects that a segment has, as `objects` has them."""
+
     def objects(self) -> Iterator[StoredObject]:
         """All objects, also those that nothing refers to."""

@@ -138,6 +138,9 @@ class S3Store:
         names = [self._key(segment, suffix) for suffix in (MANIFEST, INDEXES, LOG)]
         _asked(lambda: self._bucket.delete(names))
 
+    def names(self, segment: RemoteSegment) -> list[str]:
+        return [self._key(segment, suffix) for suffix in (LOG, INDEXES, MANIFEST)]
+
     def objects(self) -> Iterator[StoredObject]:
         prefix = self._settings.prefix
         found: Iterator[Any] = iter(_asked(lambda: self._bucket.list(chunk_size=LISTED_AT_ONCE)))

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer
 
 from odradek import Broker
 from tests.brokers import sound_broker
+from tests.command_line import Odradek
 from tests.doubles.s3_server import s3_server
 
 QUICK = {
@@ -129,3 +130,13 @@ def test_metrics_of_tiered_storage_are_there(broker: Broker) -> None:
     page = metrics(broker)
     assert "kafka_server_brokertopicmetrics_remotecopybytes_total" in page
     assert 'kafka_server_brokertopicmetrics_remotelogsizebytes{topic="t"}' in page
+
+
+def test_the_command_line_tells_of_tiered_storage(broker: Broker) -> None:
+    odradek = Odradek(broker.bootstrap_servers)
+    status, out, _ = odradek.run("tier", "status", "t")
+    assert status == 0
+    assert "t-0: offsets 0 to" in out
+    status, out, _ = odradek.run("tier", "verify")
+    assert status == 0
+    assert "segments looked for" in out

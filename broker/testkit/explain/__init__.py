@@ -128,7 +128,12 @@ async def explain_topic(node: Node, topic: str) -> list[Finding]:
         f" (retention.ms: {'for ever' if seen.retention_ms < 0 else seconds(seen.retention_ms)})",
         in_test=True,
     )
-    return in_order((*ask(explain_rules.TOPIC_RULES, common), *ask(rules.TOPIC_RULES, seen), *ask(KIT_RULES, seen.kit)))
+    found = [*ask(explain_rules.TOPIC_RULES, common), *ask(rules.TOPIC_RULES, seen), *ask(KIT_RULES, seen.kit)]
+    if node.tier is not None:
+        from broker.tiering.inspection import of_topic
+
+        found += of_topic(node.tier, topic)
+    return in_order(found)
 
 
 async def explain_transaction(node: Node, transactional_id: str) -> list[Finding]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from broker.testkit.explain import explain_topic
+from broker.tiering.inspection import tier_status, tier_verify
 from protocol.errors import KafkaError
 from storage.folders.log_dirs import LogDirError
 from storage.tier.remote_segment import RemoteSegment, State
@@ -269,3 +271,44 @@ async def test_tiering_is_not_switched_off_without_saying_what_becomes_of_the_re
         around = rig.node.controller.around
         with pytest.raises(KafkaError, match=r"remote.storage.enable = false: what is in remote storage would be lost"):
             around.schema.check(2, "t", {"remote.storage.enable": "false"}, {"remote.storage.enable": "true"})
+
+
+async def test_tier_status_says_how_far_each_partition_is() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        (found,) = tier_status(tier_of(rig), "")
+        log = log_of(rig)
+        assert found.text.startswith(f"t-0: offsets 0 to {log.tier.highest_offset} in remote storage")
+        assert (
+            f"here from offset {log.local_log_start_offset}; 0 closed segments (0 bytes) are to be copied" in found.text
+        )
+        store = SlowStore(rig)
+        store.fails = True
+        assert (await read_once(rig, rig.connect(), "t", 0)).error_code.name == "unknown_server_error"
+        await rig.clock.run(30_000)
+        found, _ = tier_status(tier_of(rig), "t")
+        assert (found.severity, found.rule) == ("problem", "tier_not_read")
+        assert found.text == "remote storage cannot be read since 30 s: the store does not answer"
+
+
+async def test_tier_verify_finds_lost_and_stray_objects() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        (found,) = await tier_verify(tier_of(rig), "")
+        assert found.rule == "tier_verified"
+        (first, *_) = stored(rig)
+        rig.fs.rename(f"/store/kafka-tiered-storage/{first.name}", "/store/kafka-tiered-storage/else.where")
+        lost, stray, _ = await tier_verify(tier_of(rig), "")
+        assert (lost.severity, lost.rule) == ("problem", "tier_object_lost")
+        assert first.name in lost.text
+        assert (stray.severity, stray.rule) == ("warning", "tier_stray_object")
+        assert "else.where" in stray.text
+
+
+async def test_explain_topic_says_that_the_store_is_not_read() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        SlowStore(rig).fails = True
+        await read_once(rig, rig.connect(), "t", 0)
+        found = await explain_topic(rig.node, "t")
+        assert found[0].rule == "tier_not_read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -35,6 +36,7 @@ def check_store(store: RemoteStore) -> None:
     store.check()
     assert list(store.objects()) == []
     first, second = segment(1), segment(2, 100)
+    plain = replace(first, txn_index_empty=True)
     store.copy(first, data())
     store.copy(second, data(TRANSACTIONS))
 
@@ -47,6 +49,7 @@ def check_store(store: RemoteStore) -> None:
         store.index(first, IndexKind.TRANSACTION)
 
     found = list(store.objects())
+    assert {one.name for one in found} == {*store.names(plain), *store.names(second)}
     assert {one.segment_id for one in found} == {first.id, second.id}
     assert {(one.topic_id, one.partition) for one in found} == {(PARTITION.topic_id, 3)}
 

@@ -1,0 +1,126 @@
+"""What an operator is told of tiered storage: `odradek tier status` and `verify`, a part of `odradek explain topic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.report import Finding
+from storage.tier.remote_segment import State
+from storage.tier.remote_store import RemoteStoreError
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from broker.tiering.tier_manager import TierManager
+    from broker.tiering.tiered_partition import TieredPartition
+    from storage.tier.remote_segment import RemoteSegment
+    from storage.tier.remote_store import RemoteStore, StoredObject
+
+MOST_NAMED = 20
+"""The most objects, or segments, that are named one by one."""
+SLOW_S = 5
+
+
+def tier_status(tier: TierManager | None, topic: str) -> list[Finding]:
+    """How far each partition is in remote storage; of one topic, or of all."""
+    if tier is None:
+        return [_not_switched_on()]
+    found = [*_of_store(tier)]
+    if not tier.is_loaded:
+        found.append(
+            Finding("warning", "tier_not_known", "what is in remote storage is not known yet", "Ask again soon.")
+        )
+    for (name, _), one in sorted(tier.partitions.items()):
+        if topic in ("", name):
+            found += _of_partition(one)
+    return found
+
+
+async def tier_verify(tier: TierManager | None, topic: str) -> list[Finding]:
+    """Whether all that should be in the store is there, and nothing else; of one topic, or of all."""
+    if tier is None or not tier.is_loaded:
+        return tier_status(tier, topic)
+    # What is listed first may be gone by the time it is looked for, and what comes later is no stray: so in this order.
+    before = _finished(tier, topic)
+    try:
+        objects = await tier.checks.call(partial(_listed, tier.store))
+    except RemoteStoreError as error:
+        advice = "Look whether the store can be reached from the broker."
+        return [Finding("problem", "tier_not_read", f"the store cannot be listed: {error}", advice)]
+    after = _finished(tier, topic)
+    by_name = {one.name: one for one in objects}
+    found: list[Finding] = []
+    for segment_id, segment in before.items():
+        lost = [name for name in tier.store.names(segment) if name not in by_name]
+        if lost and segment_id in after:
+            text = f"{segment.partition.topic}-{segment.partition.index}: offsets {segment.start_offset} to "
+            text += f"{segment.end_offset} cannot be read, as these objects are lost: {', '.join(lost)}"
+            found.append(Finding("problem", "tier_object_lost", text, "Restore them from a copy of the store."))
+    known = {one.id for segments in tier.metadata.segments.values() for one in segments}
+    strays = [] if topic else [one for one in objects if one.segment_id not in known]
+    if strays:
+        names = ", ".join(one.name for one in strays[:MOST_NAMED])
+        size = sum(one.size for one in strays)
+        text = f"{len(strays)} objects ({size} bytes) in the store belong to no segment that is known here: {names}"
+        found.append(
+            Finding("warning", "tier_stray_object", text, "Remove them, unless another broker uses the store.")
+        )
+    text = f"{len(before)} segments looked for, {len(objects)} objects in the store"
+    return [*found, Finding("info", "tier_verified", text)]
+
+
+def of_topic(tier: TierManager, topic: str) -> list[Finding]:
+    """What may keep consumers of a topic from its records in remote storage."""
+    found = [one for (name, _), part in sorted(tier.partitions.items()) if name == topic for one in _of_partition(part)]
+    return [*_of_store(tier), *found] if found else []
+
+
+def _of_store(tier: TierManager) -> Iterator[Finding]:
+    counts = tier.reader.counts
+    if counts.failing_since_ms is not None and counts.last_error is not None:
+        seconds = tier.reader.failing_s
+        text = f"remote storage cannot be read since {seconds:.0f} s: {counts.last_error[1]}"
+        yield Finding("problem", "tier_not_read", text, "Look whether the store can be reached from the broker.")
+    elif (slow := tier.reader.longest_s) > SLOW_S:
+        text = f"remote storage has not answered for {slow:.0f} s"
+        yield Finding("warning", "tier_slow", text, "Look whether the store can be reached from the broker.")
+
+
+def _of_partition(one: TieredPartition) -> Iterator[Finding]:
+    log, segments = one.log, one.tier.segments
+    name = log.name
+    if one.error is not None:
+        text = f"{name}: the last round of copies failed: {one.error}"
+        yield Finding("warning", "tier_not_copied", text, "It is tried again; meanwhile the segments stay on the disk.")
+    if log.is_offline:
+        return
+    waiting = one.pending()
+    size = sum(segment.size for segment, _ in waiting)
+    remote = (
+        f"offsets {log.log_start_offset} to {one.tier.highest_offset}" if one.tier.highest_offset >= 0 else "nothing"
+    )
+    text = f"{name}: {remote} in remote storage ({len(segments)} segments, {segments.size} bytes), here from offset "
+    text += f"{log.local_log_start_offset}; {len(waiting)} closed segments ({size} bytes) are to be copied"
+    yield Finding("info", "tier", text)
+
+
+def _not_switched_on() -> Finding:
+    advice = (
+        "Set remote.log.storage.system.enable=true and a store (docs/tiered-storage.md), and start the broker anew."
+    )
+    return Finding("info", "tier_off", "tiered storage is switched off", advice)
+
+
+def _finished(tier: TierManager, topic: str) -> dict[UUID, RemoteSegment]:
+    return {
+        one.id: one
+        for segments in tier.metadata.segments.values()
+        for one in segments
+        if one.state is State.COPY_FINISHED and topic in ("", one.partition.topic)
+    }
+
+
+def _listed(store: RemoteStore) -> list[StoredObject]:
+    return list(store.objects())
