@@ -238,6 +238,7 @@ async def _start_parts(
 async def _open_tier(base: Base, services: Services) -> TierManager | None:
     """The tiered storage, if it is switched on. Raises LogDirError if its store cannot be used."""
     if not base.current.config.boolean("remote.log.storage.system.enable"):
+        services.replicas.say_what_is_tiered()
         return None
     from broker.tiering.opening import open_tier
 

@@ -213,6 +213,13 @@ class ReplicaManager:
             if partition.replicas is not None:
                 partition.replicas.shrink()
 
+    def say_what_is_tiered(self) -> None:
+        """Log the topics that need tiered storage, on a node that has none: their remote records cannot be read."""
+        topics = {one.topic for one in self if one.log.config.remote_storage}
+        if topics:
+            advice = "set remote.log.storage.system.enable=true and the store that they were in"
+            logger.error("tiered storage is switched off, but topics need it", topics=sorted(topics), advice=advice)
+
     # -- following the image
 
     async def prepare(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from storage.files import FileSystem
     from storage.tier.remote_store import RemoteStore
 
+MOST_INDEX_BYTES = 64 << 20
+"""Kafka keeps indexes on disk, a gigabyte of them; here they are in memory."""
+
 _OF_TOPIC = "remote.log.metadata.topic."
 
 
@@ -69,7 +72,7 @@ def reader_settings(current: CurrentConfig) -> ReaderSettings:
     return ReaderSettings(
         chunk_bytes=chunk_bytes,
         cache_bytes=_number(given, "fetch.chunk.cache.size", 64 << 20),
-        index_cache_bytes=config.integer("remote.log.index.file.cache.total.size.bytes"),
+        index_cache_bytes=min(config.integer("remote.log.index.file.cache.total.size.bytes"), MOST_INDEX_BYTES),
         max_wait_ms=lambda: current.config.integer("remote.fetch.max.wait.ms"),
         threads=lambda: current.config.integer("remote.log.reader.threads"),
         max_pending=config.integer("remote.log.reader.max.pending.tasks"),

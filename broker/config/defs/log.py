@@ -182,7 +182,7 @@ TIERED_STORAGE: Rows = {
     ),
     "remote.log.index.file.cache.total.size.bytes": long(
         1 << 30,
-        "Most bytes of indexes of remote segments that are kept, which is in memory here.",
+        "Most bytes of indexes of remote segments that are kept; here in memory, and 64 MiB at most.",
         at_least(1),
         mode=CLUSTER,
     ),

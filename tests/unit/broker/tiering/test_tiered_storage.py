@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.doubles.files import Unsynced
+from tests.unit.broker.rig import Rig
 from tests.unit.broker.tiering.tiered_rig import (
     EARLIEST_LOCAL,
     LATEST_TIERED,
+    FetchFailedError,
     append,
     create_tiered,
     offset_of,
@@ -45,3 +49,17 @@ async def test_what_is_in_remote_storage_is_known_after_a_crash() -> None:
         assert await read_all(following, following.connect(), "t") == ALL
     finally:
         await following.stop()
+
+
+async def test_a_node_without_tiered_storage_says_which_topics_need_it(capsys: pytest.CaptureFixture[str]) -> None:
+    rig = tiered_rig()
+    await rig.start()
+    await create_tiered(rig)
+    await append(rig.connect(), "t", *VALUES)
+    await rig.clock.run(10_000)
+    await rig.stop()
+    following = Rig(fs=rig.fs, clock=rig.clock, config={"log.initial.task.delay.ms": "500"})
+    async with following:
+        assert "tiered storage is switched off, but topics need it" in capsys.readouterr().out
+        with pytest.raises(FetchFailedError, match="unknown_server_error"):
+            await read_all(following, following.connect(), "t")
