@@ -21,6 +21,7 @@ Drop = Literal["request", "reply"]
 Then = Literal["crash", "power_failure"]
 Phase = Literal["before", "after_append", "before_fsync", "after_fsync", "before_reply"]
 Unsynced = Literal["lost", "kept"]
+RemoteStorage = Literal["slow", "error", "lost", "corrupt", "fine"]
 Direction = Literal["both", "requests", "replies"]
 
 
@@ -194,6 +195,14 @@ class FaultControls(ABC):
     def faults(self) -> list[Fault]:
         """The faults that are set, in order."""
         return [Fault(self.control, values) for values in self.control.get("/faults")["faults"]]
+
+    def remote_storage(self, kind: RemoteStorage, *, seconds: float = 1) -> None:
+        """Let the store of tiered topics be so from now on; what was read from it before is forgotten.
+
+        "slow": each call takes `seconds`; "error": each fails; "lost": what is read is missing; "corrupt": it is
+        damaged; "fine": there is no fault any more.
+        """
+        self.control.post("/remote_storage", kind=kind, seconds=seconds)
 
     def clear_faults(self) -> int:
         """Remove all faults, and return how many there were."""

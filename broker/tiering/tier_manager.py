@@ -24,7 +24,7 @@ from protocol import uuids
 from protocol.errors import KafkaError
 from storage.log.log_services import NO_TIER
 from storage.tier.remote_reader import RemoteReader
-from storage.tier.remote_store import RemoteStoreError
+from storage.tier.remote_store import ExchangeableStore, RemoteStoreError
 from timing.rate import Rate, Windows
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TierManager:
         self._replicas = replicas
         self._clock = clock
         self.counts = TierCounts()
-        self.store = store or make_store(current.config, services.fs)
+        self.store = ExchangeableStore(store or make_store(current.config, services.fs))
         lane = services.workers.lane
         self.checks = lane("remote checks")
         self.reader = RemoteReader(self.store, lane("remote reads"), clock, reader_settings(current))

@@ -155,6 +155,10 @@ class RemoteReader:
         """How long the longest read that is under way has taken."""
         return (self._clock.monotonic_ms() - min(self._asked)) / 1000 if self._asked else 0.0
 
+    def forget(self) -> None:
+        """Keep nothing of what was read: the store may answer otherwise from now on."""
+        self._chunks, self._indexes = Lru(self.settings.cache_bytes), Lru(self.settings.index_cache_bytes)
+
     async def stop(self) -> None:
         """End all reads; what hangs in a thread is left to it."""
         tasks = list(self._under_way.values())

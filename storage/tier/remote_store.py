@@ -92,3 +92,31 @@ class RemoteStore(Protocol):
 
     def objects(self) -> Iterator[StoredObject]:
         """All objects, also those that nothing refers to."""
+
+
+class ExchangeableStore:
+    """The store that is `behind` it now: a test kit puts another one there."""
+
+    def __init__(self, behind: RemoteStore) -> None:
+        self.behind = behind
+
+    def check(self) -> None:
+        self.behind.check()
+
+    def copy(self, segment: RemoteSegment, data: SegmentData) -> bytes | None:
+        return self.behind.copy(segment, data)
+
+    def read(self, segment: RemoteSegment, position: int, size: int) -> bytes:
+        return self.behind.read(segment, position, size)
+
+    def index(self, segment: RemoteSegment, kind: IndexKind) -> bytes:
+        return self.behind.index(segment, kind)
+
+    def delete(self, segment: RemoteSegment) -> None:
+        self.behind.delete(segment)
+
+    def names(self, segment: RemoteSegment) -> list[str]:
+        return self.behind.names(segment)
+
+    def objects(self) -> Iterator[StoredObject]:
+        return self.behind.objects()

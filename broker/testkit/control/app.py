@@ -26,6 +26,7 @@ from broker.testkit.control import (
     histories,
     record_reads,
     record_writes,
+    remote_storage,
     report,
     snapshots,
     topics,
@@ -49,6 +50,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *record_reads.ENDPOINTS,
     *histories.ENDPOINTS,
     *snapshots.ENDPOINTS,
+    *remote_storage.ENDPOINTS,
 )
 """All that there is: requests are checked against it, and the OpenAPI document is made of it."""
 
