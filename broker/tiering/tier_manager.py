@@ -119,6 +119,14 @@ class TierManager:
             elif not is_tiered and known is not None:
                 self._leave(partition.key, removed=partition.role is Role.LEADER)
 
+    def _find_late(self) -> None:
+        """Take over partitions whose logs could only be made after the image had them."""
+        for partition in self._replicas:
+            known = self.partitions.get(partition.key)
+            is_new = known is None or known.partition is not partition
+            if is_new and partition.log.config.remote_storage and (topic := self._cache.topic(partition.topic)):
+                self._take(topic)
+
     def _enter(self, partition: Partition) -> None:
         tiered = self.partitions[partition.key] = TieredPartition(partition, self._remote)
         if self.is_loaded:
@@ -225,6 +233,7 @@ class TierManager:
         copiers = config.integer("remote.log.manager.copier.thread.pool.size")
         removers = config.integer("remote.log.manager.expiration.thread.pool.size")
         async with self._rounds:
+            self._find_late()
             partitions = list(self.partitions.values())
             await _several((tiered.copy for tiered in partitions), copiers)
             await _several((tiered.expire for tiered in partitions), removers)

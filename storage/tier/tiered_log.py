@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog
     from storage.tier.remote_reader import RemoteReader
 
-MOST_LOADED = 4
-"""What is loaded at once for one log, or waits to be taken; each holds a chunk."""
+MOST_LOADED = 16
+"""The most that is loaded of one log and waits to be taken; each may hold a chunk."""
 
 _OFFSETS = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _LEAST_LENGTH = 14
@@ -106,9 +106,9 @@ class TieredLog:
         known = self._loads.get(offset)
         if known is not None:
             return known
-        while len(self._loads) >= MOST_LOADED:
-            _, oldest = self._loads.popitem(last=False)
-            oldest.cancel()
+        over = [at for at, one in self._loads.items() if one.done()]
+        for at in over[: max(len(over) - MOST_LOADED, 0)]:
+            del self._loads[at]
         task = self._loads[offset] = asyncio.ensure_future(self._load(offset))
 
         def ended(_: asyncio.Task[Loaded]) -> None:

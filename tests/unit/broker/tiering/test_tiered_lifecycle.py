@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from storage.folders.log_dirs import LogDirError
 from storage.tier.remote_segment import RemoteSegment, State
 from storage.tier.remote_store import RemoteStoreError, SegmentData
 from tests.doubles.clock import settle
+from tests.doubles.files import Fault
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.tiering.tiered_rig import (
     EARLIEST_LOCAL,
@@ -26,6 +28,7 @@ from tests.unit.broker.tiering.tiered_rig import (
     offset_of,
     read_all,
     read_once,
+    records_in,
     stored,
     stray_objects,
     tier_of,
@@ -312,3 +315,28 @@ async def test_explain_topic_says_that_the_store_is_not_read() -> None:
         await read_once(rig, rig.connect(), "t", 0)
         found = await explain_topic(rig.node, "t")
         assert found[0].rule == "tier_not_read"
+
+
+async def test_many_consumers_read_one_partition_from_remote_storage_at_once() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig)
+        clients = [rig.connect() for _ in range(30)]
+        for offset, client in enumerate(clients):
+            client.send("fetch", 12, **fetch([("t", 0, offset)]))
+        await rig.clock.run(1000)
+        for offset, client in enumerate(clients):
+            (reply,) = client.replies()
+            (topic,) = answer(reply, "fetch", 12).responses
+            assert records_in(bytes(topic.partitions[0].records), offset)[0] == (offset, VALUES[offset])
+
+
+async def test_a_partition_whose_log_was_made_late_is_tiered() -> None:
+    async with tiered_rig() as rig:
+        rig.fs.inject(Fault("mkdir", 1, error=ENOSPC, path_part="/data/t-0"))
+        await create_tiered(rig)
+        assert ("t", 0) not in tier_of(rig).partitions
+        await rig.clock.run(5000)
+        await append(rig.connect(), "t", *VALUES)
+        await rig.clock.run(5000)
+        assert stored(rig)
+        assert [value for _, value in await read_all(rig, rig.connect(), "t")] == VALUES
