@@ -9,9 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
 
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
@@ -23,6 +21,7 @@ from kio.schema.envelope.v0 import EnvelopeRequest, EnvelopeResponse
 from kio.schema.errors import ErrorCode
 
 from broker.membership.controller_service import ControllerService
+from broker.network.inner_client import InnerClient
 from broker.network.request import CloseConnectionError, Peer, Principal
 from broker.request_context import RequestContext
 from controller.alter_partition import decide as decide_partition
@@ -83,32 +82,6 @@ FORWARDABLE = frozenset(api.key for api in API_TABLE if api.place == "decides")
 """What clients ask of brokers, and controllers decide."""
 
 
-@dataclass(slots=True)
-class ForwardedClient:
-    """The client of a request in an envelope, as handlers see it."""
-
-    listener_name: str
-    principal: Principal
-    client_host: str
-    client_address: str
-    client_port: int = 0
-    client_software: tuple[str, str] = ("unknown", "unknown")
-    client_id: str | None = None
-    permissions: Any = None
-    is_forwarded: bool = True
-    repeated: Any = None
-    last_active_ms: float = 0.0
-    throttled_ms: list[int] = field(default_factory=list)
-
-    def spent_ms(self) -> float:
-        """Nothing: the broker that the client is connected to counts that."""
-        return 0.0
-
-    def throttle(self, throttle_ms: int) -> None:
-        """The broker that the client is connected to holds it back: the answer says for how long."""
-        self.throttled_ms.append(throttle_ms)
-
-
 async def envelope(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Raises PrincipalDeserialization and InvalidRequest."""
     client = _client(ctx.connection, request)
@@ -128,9 +101,9 @@ async def envelope(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRes
     return EnvelopeResponse(response_data=b"".join(parts)[4:], error_code=ErrorCode.none)
 
 
-def _client(connection: Peer, request: EnvelopeRequest) -> ForwardedClient:
+def _client(connection: Peer, request: EnvelopeRequest) -> InnerClient:
     host = _host(request.client_host_address)
-    return ForwardedClient(connection.listener_name, _principal(request.request_principal), host, host)
+    return InnerClient(connection.listener_name, _principal(request.request_principal), host, host)
 
 
 def _host(address: bytes) -> str:

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from metadata.acls import ResourceType
 
-CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID = (
+CLUSTER, DELEGATION_TOKEN, GROUP, TOPIC, TRANSACTIONAL_ID, USER = (
     ResourceType.CLUSTER,
+    ResourceType.DELEGATION_TOKEN,
     ResourceType.GROUP,
     ResourceType.TOPIC,
     ResourceType.TRANSACTIONAL_ID,
+    ResourceType.USER,
 )
 
 SIZES = "describe_log_dirs"
@@ -78,9 +80,15 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
                 WHY,
             ),
         ),
+        "new-topic": PageRights((), (PageRight("describe_configs", CLUSTER, "what this broker has as defaults"),)),
+        "topic-configs": PageRights((PageRight("describe_configs", TOPIC, named="name"),), (NEAR_NAMES,)),
         "messages": READS,
         "message": READS,
         "tail": READS,
+        "produce": PageRights(
+            (PageRight("produce", TOPIC, named="topic"),),
+            (PageRight("fetch", TOPIC, "the record that is to be sent again"), NEAR_NAMES),
+        ),
         "groups": PageRights(
             (),
             (
@@ -118,6 +126,23 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
             (PageRight("describe_quorum", CLUSTER),),
             (PageRight("metadata", TOPIC, "the partitions of this topic that somebody should look at"),),
         ),
+        "broker-configs": PageRights((PageRight("describe_configs", CLUSTER),)),
+        "movements": PageRights(
+            (PageRight("list_partition_reassignments", CLUSTER),),
+            (PageRight(SIZES, CLUSTER, "how much of a partition has been copied"),),
+        ),
+        "access": NOTHING,
+        "acls": PageRights((PageRight("describe_acls", CLUSTER),)),
+        "users": PageRights((PageRight("describe_user_scram_credentials", CLUSTER),)),
+        "quotas": PageRights((PageRight("describe_client_quotas", CLUSTER),)),
+        "tokens": PageRights(
+            (),
+            (
+                PageRight("describe_delegation_token", DELEGATION_TOKEN, "each token that is another user's"),
+                PageRight("describe_delegation_token", USER, "or all tokens of this owner"),
+            ),
+        ),
+        "audit": PageRights((ADMINISTERS,)),
         "kit": PageRights((ADMINISTERS,)),
         "journal": PageRights((ADMINISTERS,)),
     }
@@ -126,10 +151,11 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
 
 ASKED_BY_ACTIONS: Mapping[str, PageRights] = MappingProxyType(
     {
-        "create-topic": PageRights(
-            (PageRight("create_topics", TOPIC, named="topic"),),
-            (PageRight("metadata", TOPIC, "what it has if it exists"),),
-        ),
+        "produce-record": PageRights((PageRight("produce", TOPIC, named="topic"),), (NEAR_NAMES,)),
+        "create-topic": PageRights((PageRight("create_topics", TOPIC, named="topic"),)),
+        "add-partitions": PageRights((PageRight("create_partitions", TOPIC, named="topic"),)),
+        "alter-topic-config": PageRights((PageRight("incremental_alter_configs", TOPIC, named="topic"),)),
+        "alter-broker-config": PageRights((PageRight("incremental_alter_configs", CLUSTER),)),
         "delete-topic": PageRights((PageRight("delete_topics", TOPIC, named="topic"),), (NEAR_NAMES,)),
         "truncate-topic": PageRights((PageRight("delete_records", TOPIC, named="topic"),), (NEAR_NAMES,)),
         "reset-offsets": PageRights(
@@ -143,6 +169,13 @@ ASKED_BY_ACTIONS: Mapping[str, PageRights] = MappingProxyType(
                 MEMBERS,
             ),
         ),
+        "delete-offsets": PageRights(
+            (
+                PageRight("offset_delete", GROUP, named="group"),
+                PageRight("describe_groups", GROUP, named="group"),
+                PageRight("offset_delete", TOPIC, named="topic"),
+            )
+        ),
         "delete-group": PageRights(
             (PageRight("delete_groups", GROUP, named="group"), PageRight("describe_groups", GROUP, named="group")),
             (MEMBERS,),
@@ -153,6 +186,19 @@ ASKED_BY_ACTIONS: Mapping[str, PageRights] = MappingProxyType(
                 PageRight("describe_transactions", TRANSACTIONAL_ID, named="transactional_id"),
             )
         ),
+        "move-replicas": PageRights((PageRight("alter_partition_reassignments", CLUSTER),), (NEAR_NAMES,)),
+        "cancel-move": PageRights((PageRight("alter_partition_reassignments", CLUSTER),)),
+        "elect-leaders": PageRights((PageRight("elect_leaders", CLUSTER),), (NEAR_NAMES,)),
+        "add-acl": PageRights((PageRight("create_acls", CLUSTER),)),
+        "delete-acl": PageRights((PageRight("delete_acls", CLUSTER),)),
+        "set-password": PageRights((PageRight("alter_user_scram_credentials", CLUSTER),)),
+        "delete-password": PageRights((PageRight("alter_user_scram_credentials", CLUSTER),)),
+        "set-quota": PageRights((PageRight("alter_client_quotas", CLUSTER),)),
+        "create-token": PageRights(
+            (), (PageRight("create_delegation_token", USER, "a token of another owner than the user"),)
+        ),
+        "renew-token": NOTHING,
+        "expire-token": NOTHING,
         "remove-fault": PageRights((ADMINISTERS,)),
         "advance-clock": PageRights((ADMINISTERS,)),
     }

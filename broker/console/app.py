@@ -10,6 +10,7 @@ console also works behind a proxy's prefix.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,17 +22,26 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, PageRights
 from broker.config.structured import trusted_proxies
 from broker.console import formats
-from broker.console.actions import act, done_text
+from broker.console.acls import acls
+from broker.console.actions import ACTIONS, act, done_text
 from broker.console.ask import MOST, Ask, Few, Values
+from broker.console.audit import DONE, Audit
+from broker.console.audit_page import audit, noted
+from broker.console.change_topics import new_topic
 from broker.console.clients import clients, journal, kit
 from broker.console.cluster import cluster, overview
+from broker.console.configs import broker_configs, topic_configs
 from broker.console.groups import group, groups, transaction, transactions
 from broker.console.history import History
 from broker.console.login import Logins, Origin, origin_of
 from broker.console.messages import message, messages
+from broker.console.movements import movements
+from broker.console.produce import produce
 from broker.console.registry import Registry
 from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.console.tokens import tokens
 from broker.console.topics import topic, topics
+from broker.console.users import quotas, users
 from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
 from broker.node import Node
@@ -51,18 +61,34 @@ class Page(NamedTuple):
     under: str = ""
 
 
+async def nothing(_ask: Ask) -> Values:
+    """What a page of links needs."""
+    return {}
+
+
 PAGES: Mapping[str, Page] = {
     "": Page(overview, "Overview"),
     "topics": Page(topics, "Topics"),
     "topic": Page(topic, "Topic", "topics"),
+    "new-topic": Page(new_topic, "New topic", "topics"),
+    "topic-configs": Page(topic_configs, "Configuration of a topic", "topics"),
     "messages": Page(messages, "Messages", "topics"),
     "message": Page(message, "Message", "topics"),
+    "produce": Page(produce, "Produce", "topics"),
     "groups": Page(groups, "Groups"),
     "group": Page(group, "Group", "groups"),
     "transactions": Page(transactions, "Transactions"),
     "transaction": Page(transaction, "Transaction", "transactions"),
     "clients": Page(clients, "Clients"),
     "cluster": Page(cluster, "Cluster"),
+    "broker-configs": Page(broker_configs, "Configuration of brokers", "cluster"),
+    "movements": Page(movements, "Replicas that move, and leaders", "cluster"),
+    "access": Page(nothing, "Access"),
+    "acls": Page(acls, "ACLs", "access"),
+    "users": Page(users, "Users", "access"),
+    "quotas": Page(quotas, "Quotas", "access"),
+    "tokens": Page(tokens, "Delegation tokens", "access"),
+    "audit": Page(audit, "Audit"),
     "kit": Page(kit, "Test kit"),
     "journal": Page(journal, "Journal"),
 }
@@ -80,7 +106,6 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = Path(__file__).parent
 LARGEST_LOGIN_BYTES = 4096
-LARGEST_FORM_BYTES = 64 * 1024
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 MOST_HTML = 8 << 20
@@ -96,6 +121,18 @@ HEADERS = {
 }
 
 
+HERE = "127.0.0.1"
+"""The address of a browser that has come by a socket without addresses."""
+
+
+class Failure(NamedTuple):
+    """A form that was refused, and why."""
+
+    action: str
+    text: str
+    form: Mapping[str, str]
+
+
 class App:
     def __init__(self, node: Node, history: History) -> None:
         self._node = node
@@ -106,6 +143,7 @@ class App:
         self._hosts = KnownHosts(node.local.config, node.bound.hosts)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
+        self.audit = Audit()
         self.searches = Few("searches", 2, 1)
         self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
@@ -122,12 +160,8 @@ class App:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         try:
             answer = await self._answer(request)
-        except ControlError as error:
-            answer = await self._failed(str(error), error.status)
-        except KafkaError as error:
-            answer = await self._failed(f"{error.code.name.upper()}: {error}", 503)
-        except SpentError:
-            answer = await self._failed("this page would cost more than a page may: ask for less", 413)
+        except (ControlError, KafkaError, SpentError) as error:
+            answer = await self._failed(*_refusal(error))
         except BodyError as error:
             answer = await self._failed(str(error), error.status)
         except Exception as error:
@@ -186,6 +220,8 @@ class App:
             self._registry,
             Budget(MOST),
             searches=self.searches,
+            address=address or request.remote or HERE,
+            audit=self.audit,
         )
 
     # -- what changes something
@@ -207,7 +243,33 @@ class App:
         ask = self._ask(request, came_from.address, ASKED_BY_ACTIONS[name])
         if ask is None:
             return _to("login")
-        return _to(await act(ask, name, await read_form(request, LARGEST_FORM_BYTES)))
+        ask = replace(ask, given=await read_form(request, ACTIONS[name].most_bytes))
+        outcome = "unexpected error"
+        try:
+            place = await act(ask, name)
+            outcome = DONE
+        except (ControlError, KafkaError, SpentError) as error:
+            outcome, status = _refusal(error)
+            failure = Failure(name, outcome, ask.given)
+            return await self._again(request, came_from.address, failure, status) or await self._failed(outcome, status)
+        finally:
+            self.audit.note(noted(ask, name, ACTIONS[name].told, outcome))
+        return _to(place)
+
+    async def _again(self, request: web.Request, address: str, failure: Failure, status: int) -> web.Response | None:
+        """The page with the form, which says what was wrong and keeps what was typed; None if it cannot be shown."""
+        action = ACTIONS[failure.action]
+        fresh = self._ask(request, address, ASKED_BY_PAGES[action.page])
+        if fresh is None or not fresh.can_write:  # pages have no forms then
+            return None
+        given = {name: failure.form[field] for name, field in action.shows.items() if failure.form.get(field)}
+        ask = replace(fresh, given=given)
+        try:
+            ask.rights.check_needed(given)
+            values = {"title": PAGES[action.page].title, **await PAGES[action.page].values(ask)}
+        except (ControlError, KafkaError, SpentError):
+            return None
+        return await self._show(action.page, {**values, "failure": failure}, ask, action.page, status)
 
     async def _log_in(self, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
         token = await self._logins.begin(form.get("user", ""), form.get("password", ""), came_from.address)
@@ -237,8 +299,10 @@ class App:
             "can_write": ask is not None and ask.can_write,
             "done": "" if ask is None else done_text(ask.text("done")),
             "now_ms": self._node.local.clock.wall_ms(),
+            "failure": None,
             **of_page,
         }
+        values["typed"] = partial(_typed, values["failure"])
         # The values are plain: a thread can render them while the loop serves clients.
         budget = Budget(MOST) if ask is None else ask.budget
         html = await budget.run(self._node, lambda: self._render(f"{template}.html", values, budget))
@@ -258,6 +322,20 @@ class App:
                 raise SpentError
             parts.append(part)
         return "".join(parts)
+
+
+def _refusal(error: ControlError | KafkaError | SpentError) -> tuple[str, int]:
+    """What a page says, and the status of the answer."""
+    if isinstance(error, ControlError):
+        return str(error), error.status
+    if isinstance(error, KafkaError):
+        return f"{error.code.name.upper()}: {error}", 503
+    return "this page would cost more than a page may: ask for less", 413
+
+
+def _typed(failure: Failure | None, action: str, field: str, default: object = "") -> object:
+    """What a field of a form has: what was typed into it, if that was refused."""
+    return failure.form.get(field, "") if failure is not None and failure.action == action else default
 
 
 def _to(place: str) -> web.Response:

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from broker.authorization.console_table import NOTHING, PageRights
+from broker.network.request import ANONYMOUS, Principal
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget
@@ -18,6 +20,7 @@ from protocol.api.table import asked_for
 from protocol.records.cut import CutLimits
 
 if TYPE_CHECKING:
+    from broker.console.audit import Audit
     from broker.console.history import History
     from broker.console.registry import Registry
     from broker.security.permissions import Permissions
@@ -33,6 +36,7 @@ class Rights:
 
     user: str | None = None
     permissions: Permissions | None = None
+    principal: Principal = ANONYMOUS
     asked: PageRights = NOTHING
     named: frozenset[tuple[str, ResourceType]] = frozenset()
 
@@ -114,7 +118,8 @@ class Few:
 class Ask:
     """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set.
 
-    `budget` is what the answer may cost, `searches` the searches that run.
+    `budget` is what the answer may cost, `searches` the searches that run. `address` is that of the browser, and
+    `audit` has the last forms that were sent.
     """
 
     node: Node
@@ -124,6 +129,8 @@ class Ask:
     registry: Registry | None = None
     budget: Budget = field(default_factory=lambda: Budget(MOST))
     searches: Few = field(default_factory=lambda: Few("searches", 2, 1))
+    address: str = "127.0.0.1"
+    audit: Audit | None = None
 
     @property
     def can_write(self) -> bool:
@@ -145,14 +152,30 @@ class Ask:
             raise ControlError(f"{name} = {value!r}: expected one of {', '.join(choices)}", parameter=name)
         return value
 
-    def integer(self, name: str, default: int = 0) -> int:
+    def needed(self, name: str) -> str:
+        """A name that has to be there, exactly as it is: so it was checked. Raises ControlError."""
+        value = self.given.get(name, "")
+        if not value:
+            raise ControlError(f"{name} is missing", parameter=name)
+        return value
+
+    def integer(self, name: str, default: int = 0, most: int = (1 << 63) - 1) -> int:
         """A whole number from 0 on. Raises ControlError."""
         value = self.text(name)
         if not value:
             return default
-        if not (value.isascii() and value.isdecimal()) or int(value[:20]) >= 1 << 63:
-            raise ControlError(f"{name} = {value!r}: expected a whole number from 0 on", parameter=name)
+        if not (value.isascii() and value.isdecimal()) or int(value[:20]) > most:
+            end = "on" if most > 1 << 31 else f"to {most}"
+            raise ControlError(f"{name} = {value!r}: expected a whole number from 0 {end}", parameter=name)
         return int(value)
+
+
+class Done(NamedTuple):
+    """What a form has done: the parameters of the page that is shown then; `said` and `back` where they differ."""
+
+    given: Mapping[str, str | int] = MappingProxyType({})
+    said: str = ""
+    back: str = ""
 
 
 Values = dict[str, Any]

@@ -83,7 +83,7 @@ class Logins:
             return None
         authorizer, principal = self._node.base.authorizer, session.principal
         permissions = None if authorizer is None else Permissions(authorizer, principal, host)
-        return Rights(str(principal), permissions)
+        return Rights(str(principal), permissions, principal)
 
     async def begin(self, user: str, password: str, address: str) -> str | None:
         """The token of a new session; None if the name or the password is wrong. Raises ControlError."""

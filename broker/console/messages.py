@@ -18,6 +18,7 @@ from broker.console.topics import seen_topic
 from broker.replication.partition import Partition, Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
+from metadata.topics import TopicImage
 from odradek.schemas.framing import Framed, framed
 from protocol.records.build import Record
 from protocol.records.cut import CutLimits
@@ -294,18 +295,24 @@ def _row(
     }
 
 
-async def message(ask: Ask) -> Values:
-    """One record, whole."""
-    topic = seen_topic(ask, "topic")
+async def found_record(ask: Ask, topic: TopicImage) -> Found:
+    """The record that is asked for. Raises ControlError if there is none."""
     (partition,) = read_partitions(ask, topic.name, topic.partition_count)[:1]
-    offset, form = ask.integer("offset"), ask.choice("format", FORMATS)
+    offset = ask.integer("offset")
     reader = TopicReader(
         ask.node, topic.name, {partition.index: offset}, committed=False, at_once=AT_ONCE_BYTES, budget=ask.budget
     )
     found = await reader.read(1)
     if not found or found[0].record.offset != offset:
         raise ControlError(f"{topic.name}-{partition.index} has no record at offset {offset}", status=404)
-    schemas, problem = await schemas_for(ask, found, form)
-    row = await ask.budget.run(ask.node, partial(_row, found[0], form, LONGEST, schemas, ask.budget, indented=True))
-    title = f"{topic.name}-{partition.index}, offset {offset}"
+    return found[0]
+
+
+async def message(ask: Ask) -> Values:
+    """One record, whole."""
+    topic, form = seen_topic(ask, "topic"), ask.choice("format", FORMATS)
+    found = await found_record(ask, topic)
+    schemas, problem = await schemas_for(ask, [found], form)
+    row = await ask.budget.run(ask.node, partial(_row, found, form, LONGEST, schemas, ask.budget, indented=True))
+    title = f"{topic.name}-{found.partition}, offset {found.record.offset}"
     return {"title": title, "topic": topic.name, "row": row, "form": form, "formats": FORMATS, "problem": problem}

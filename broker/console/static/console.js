@@ -69,3 +69,32 @@ if (follow) {
   follow.hidden = false;
   follow.addEventListener("click", () => (source ? stopFollowing() : startFollowing()));
 }
+
+// A key or value that somebody types is no null.
+for (const field of document.querySelectorAll("textarea[data-kind]")) {
+  field.addEventListener("input", () => {
+    const kind = field.form.elements[field.dataset.kind];
+    if (field.value && kind.value === "null") kind.value = "text";
+  });
+}
+
+const headers = document.getElementById("headers");
+const more = document.getElementById("more-headers");
+
+function addHeader() {
+  const rows = headers.querySelectorAll(".header");
+  const row = rows[rows.length - 1].cloneNode(true);
+  for (const field of row.querySelectorAll("input, select")) {
+    field.name = field.name.replace(/[0-9]+$/, rows.length);
+    if (field.tagName === "INPUT") field.value = "";
+    else field.selectedIndex = 0;
+  }
+  more.before(row);
+  row.querySelector("input").focus();
+  more.hidden = rows.length + 1 >= Number(headers.dataset.most);
+}
+
+if (more) {
+  more.hidden = headers.querySelectorAll(".header").length >= Number(headers.dataset.most);
+  more.addEventListener("click", addHeader);
+}

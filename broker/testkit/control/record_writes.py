@@ -189,8 +189,8 @@ async def _produce(node: Node, values: Values) -> dict[str, Any]:
 async def _distribution(node: Node, values: Values) -> dict[str, Any]:
     """Where records would be written: for who has to find the leader first."""
     topic, records = topic_of(node, values["topic"]), _read(values["records"])
-    distributed = await _distributed(node, topic, records)
-    chosen = {place: index for index, places in distributed.items() for place in places}
+    by_partition = await distributed(node, topic, records)
+    chosen = {place: index for index, places in by_partition.items() for place in places}
     return {"partitions": [chosen[place] for place in range(len(records))]}
 
 
@@ -203,7 +203,7 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
 
     Raises ControlError if one cannot be written; those before it in its partition are.
     """
-    by_partition = await _distributed(node, topic, records)
+    by_partition = await distributed(node, topic, records)
     workers = node.replicas.logs.services.workers
     written: list[dict[str, Any]] = [{} for _ in records]
     now_ms = node.local.clock.wall_ms()
@@ -243,7 +243,7 @@ async def _ends(node: Node, topic: TopicImage) -> list[int]:
     ]
 
 
-async def _distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> dict[int, list[int]]:
+async def distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> dict[int, list[int]]:
     """The places of the records in the list, by partition. Without a key, the shortest partition gets a record."""
     count = topic.partition_count
     is_free = any(record.partition is None and record.key is None for record in records)

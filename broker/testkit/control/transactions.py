@@ -117,7 +117,7 @@ async def forget(node: Node, transactional_id: str) -> None:
     if found.is_ongoing:
         await _abort(node, {"transactional_id": transactional_id})
     elif found.is_prepared:
-        await _ended(node, transactional_id, DEFAULT_TIMEOUT_S)
+        await ended(node, transactional_id, DEFAULT_TIMEOUT_S)
 
     def forget(state: TransactionCoordinatorShard) -> Outcome[bool]:
         return state.forget(transactional_id)
@@ -141,11 +141,11 @@ async def _abort(node: Node, values: Values) -> dict[str, Any]:
             f"transactional id {name} is {found.state}: there is no open transaction to abort", status=409
         )
     await _fence_once(node, found)
-    ended = await _ended(node, name, values.get("timeout", DEFAULT_TIMEOUT_S))
-    return transaction_json(ended, node.local.clock.wall_ms())
+    found = await ended(node, name, values.get("timeout", DEFAULT_TIMEOUT_S))
+    return transaction_json(found, node.local.clock.wall_ms())
 
 
-async def _ended(node: Node, transactional_id: str, timeout_s: float) -> TransactionView:
+async def ended(node: Node, transactional_id: str, timeout_s: float) -> TransactionView:
     """The transactional id once the markers of its transaction are written."""
     return await wait_until(
         partial(_look, node, transactional_id),

@@ -17,19 +17,47 @@ from tests.unit.broker.rig import Rig
 
 
 class Html(HTMLParser):
-    """A page: `elements` has each tag with its attributes, `text` what a reader sees."""
+    """A page: `elements` has each tag with its attributes, `text` what a reader sees.
+
+    `areas` has the content of the text areas by name, `selected` what is chosen in the lists.
+    """
 
     def __init__(self, source: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.areas: dict[str, str] = {}
+        self.selected: dict[str, str] = {}
         self._texts: list[str] = []
+        self._area: str | None = None
+        self._list: str | None = None
+        self._is_chosen = False
         self.feed(source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        if tag == "textarea":
+            self._area = attributes["name"] or ""
+            self.areas[self._area] = ""
+        elif tag == "select":
+            self._list = attributes["name"] or ""
+        elif tag == "option" and self._list is not None:
+            self._is_chosen = "selected" in attributes or self._list not in self.selected
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea" and self._area is not None:
+            self.areas[self._area] = self.areas[self._area].removeprefix("\n")  # as browsers do
+            self._area = None
+        elif tag == "select":
+            self._list = None
 
     def handle_data(self, data: str) -> None:
         self._texts.append(data)
+        if self._area is not None:
+            self.areas[self._area] += data
+        if self._list is not None and self._is_chosen:
+            self.selected[self._list] = data
+            self._is_chosen = False
 
     @property
     def text(self) -> str:
@@ -53,7 +81,7 @@ class Browser:
             assert answer.status == status, source
             return Html(source)
 
-    async def post(self, path: str, status: int = 303, **form: str) -> str:
+    async def post(self, path: str, status: int = 303, /, **form: str) -> str:
         """The place to which a form leads, or the text of the page that refuses it."""
         async with self.session.post(path, data=form, allow_redirects=False) as answer:
             source = await answer.text()

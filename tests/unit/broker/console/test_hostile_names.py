@@ -5,11 +5,12 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import Browser, Html, browsing
-from tests.unit.broker.members import CONFIG, ClassicMember
+from tests.unit.broker.members import CONFIG, ClassicMember, commit
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.transactions import Producer
@@ -22,8 +23,14 @@ HOSTILE = (
     "../../metrics?a=b&c=d#e",
     "</textarea></pre></title><!--",
 )
-HARMLESS_SCHEMES = ("topic", "group", "transaction", "message", "messages", "./", "#", "metrics", "healthz")
-PAGES = ("", "topics", "groups", "transactions", "clients", "cluster", "kit", "journal")
+HARMLESS_SCHEMES = (
+    *("topic", "group", "transaction", "message", "messages", "produce", "new-topic", "broker-configs", "movements"),
+    *("acls", "tokens", "./", "#", "metrics", "healthz"),
+)
+PAGES = (
+    *("", "topics", "groups", "transactions", "clients", "cluster", "access", "users", "quotas", "audit"),
+    *("kit", "journal"),
+)
 
 
 def check(page: Html) -> None:
@@ -77,6 +84,41 @@ async def test_no_page_takes_them_for_anything_but_text(name: str) -> None:
                 check(page_shown)
             text = " ".join(name.split())
             assert all(text in page_shown.text for page_shown in shown[:4])
+
+
+REFUSED = {
+    "create-topic": ("topic", {"partitions": "x"}),
+    "produce-record": ("value", {"topic": "t", "partition": "x"}),
+    "alter-topic-config": ("value", {"topic": "t", "key": "retention.ms"}),
+    "set-password": ("user", {"password": "a", "again": "b"}),
+    "set-quota": ("user", {"key": "request_percentage", "value": "x"}),
+    "reset-offsets": ("to", {"group": "g"}),
+    "move-replicas": ("topic", {"brokers": "1"}),
+}
+"""By form a field that keeps what was typed, and what is wrong or needed besides."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_what_was_typed_comes_back_as_text(name: str) -> None:
+    async with Rig(config={**CONFIG, "odradek.console.write": "true"}) as rig:
+        await rig.create("t")
+        await commit(rig.connect(), "g", "t", {0: 1})
+        entity = (EntityData(entity_type="client-id", entity_name=name),)
+        quota = EntryData(entity=entity, ops=(OpData(key="request_percentage", value=90.0, remove=False),))
+        await rig.connect().ask("alter_client_quotas", 1, entries=(quota,), validate_only=False)
+        async with browsing(rig) as browser:
+            for action, (field, others) in REFUSED.items():
+                async with browser.session.post(f"/{action}", data={**others, field: name}) as answer:
+                    assert 400 <= answer.status < 500
+                    page = Html(await answer.text())
+                check(page)
+                typed = {one.get("name"): one.get("value") for one in page.all("input")} | page.areas
+                if action != "move-replicas":  # there is no such topic: its page says so
+                    assert typed[field] == name, action
+            for place in ("quotas", "audit"):
+                page = await browser.get(f"/{place}")
+                check(page)
+                assert " ".join(name.split()) in page.text
 
 
 async def followed(browser: Browser, page: Html, prefix: str) -> Html:
