@@ -96,7 +96,7 @@ def _group(seen: GroupSituation) -> SeenGroup:
         seen.groups,
         seen.partitions,
         len(group.pending),
-        in_test=True,
+        in_test=seen.kit.is_open,
     )
 
 
@@ -126,7 +126,7 @@ async def explain_topic(node: Node, topic: str) -> list[Finding]:
         seen.least_in_sync,
         [] if seen.partitions else near(topic, seen.existing),
         f" (retention.ms: {'for ever' if seen.retention_ms < 0 else seconds(seen.retention_ms)})",
-        in_test=True,
+        in_test=seen.kit.is_open,
     )
     found = [*ask(explain_rules.TOPIC_RULES, common), *ask(rules.TOPIC_RULES, seen), *ask(KIT_RULES, seen.kit)]
     if node.tier is not None:

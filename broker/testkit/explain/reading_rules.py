@@ -43,7 +43,7 @@ def held_by_transaction(seen: GroupSituation) -> Findings:
             f"the last stable offset of {partition.name} is held at {partition.stable} by "
             f"{holder_of(seen.holders, partition, seen.now_ms)}; {counted(partition.end - partition.stable, 'record')} "
             f"behind it{reader}",
-            how_to_end(id_of_holder(seen.holders, partition), in_test=True),
+            how_to_end(id_of_holder(seen.holders, partition), in_test=seen.kit.is_open),
         )
 
 

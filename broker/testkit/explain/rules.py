@@ -332,7 +332,7 @@ def is_open(seen: TransactionSituation) -> Findings:
     where = listed(f"{topic}-{index}" for topic, index in found.partitions)
     yield warning(
         f"the transaction{who} has been open for {seconds(age_ms)} in {where}{last}; {ends}",
-        how_to_end(found.transactional_id, in_test=True),
+        how_to_end(found.transactional_id, in_test=seen.kit.is_open),
     )
 
 

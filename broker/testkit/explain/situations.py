@@ -26,10 +26,14 @@ def seconds(ms: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KitView:
-    """`faults` has a sentence for each one that may strike here. `clock_is_frozen`: no timer fires."""
+    """`faults` has a sentence for each one that may strike here. `clock_is_frozen`: no timer fires.
+
+    `is_open`: there is a control interface, so that a test may do what an operator does by a command.
+    """
 
     faults: Sequence[str] = ()
     clock_is_frozen: bool = False
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def read_kit(node: Node, concerned: Concerned) -> KitView:
         _of_connections(each) if isinstance(each, ConnectionFault) else _of_requests(each, concerned) for each in faults
     ]
     frozen = isinstance(node.clock, AdjustableClock) and node.clock.frozen
-    return KitView([sentence for sentence in described if sentence], clock_is_frozen=frozen)
+    found = [sentence for sentence in described if sentence]
+    return KitView(found, clock_is_frozen=frozen, is_open=node.faults is not None)
 
 
 def _of_connections(fault: ConnectionFault) -> str:

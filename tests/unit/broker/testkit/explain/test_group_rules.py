@@ -6,6 +6,7 @@ import pytest
 
 from broker.replication.log_maintenance import delete_records
 from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.faults import faults_of
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import control, keep_journal
@@ -183,6 +184,9 @@ async def test_a_transaction_that_holds_readers_back_is_named_with_client_and_ag
             "the last stable offset of t-0 is held at 0 by the transaction of transactional id payments (client test "
             "at 10.0.0.7), open for 4 s; 1 record behind it, and c1 reads committed records only"
         )
+        assert finding["advice"].endswith("or end it with odradek transactions abort payments"), "for operators"
+        rig.node.faults = faults_of(rig.node)  # the control interface is open
+        finding = (await found(rig, group="g"))["held_by_transaction"]
         assert 'broker.transaction("payments").abort()' in finding["advice"]
         assert "isolation.level read_committed" in rules["reads_committed"]["text"]
         await control(rig, "POST", "/transactions/payments/abort")
