@@ -23,17 +23,20 @@ OLDEST_JAVA = 17
 KAFKA = "kafka"
 DELTA = "delta"
 ICEBERG = "iceberg"
+AVRO = "avro"
 PYSPARK = "pyspark>=4.0.0,<4.2"
 JARS: dict[str, dict[str, str]] = {
     "4.0": {
         KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
         DELTA: "io.delta:delta-spark_2.13:4.0.0",
         ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
+        AVRO: "org.apache.spark:spark-avro_2.13:4.0.0",
     },
     "4.1": {
         KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
         DELTA: "io.delta:delta-spark_4.1_2.13:4.1.0",
         ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        AVRO: "org.apache.spark:spark-avro_2.13:4.1.1",
     },
 }
 """Maven coordinates by Spark's minor version. Within one, any patch of Spark works with the connector that is named;
@@ -44,6 +47,7 @@ CLASSES = {
     KAFKA: ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.kafka.clients.admin.AdminClient"),
     DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta.storage.LogStore"),
     ICEBERG: ("org.apache.iceberg.spark.SparkCatalog",),
+    AVRO: ("org.apache.spark.sql.avro.AvroDataToCatalyst",),
 }
 """Classes to find in each part's jars; the second ones are in jars that are easily forgotten."""
 
@@ -61,7 +65,7 @@ class NotInstalled(click.ClickException):
 class SessionOptions:
     """The options of the session that a user may set.
 
-    `master` None: the one given to spark-submit, else `local[*,4]`. `parts` are the jars needed: KAFKA, DELTA, ICEBERG.
+    `master` None: the one given to spark-submit, else `local[*,4]`. `parts` are the jars needed.
     `packages`, if not None, replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.
     `conf` is applied last to Spark's configuration. `warehouse` is the folder of the Iceberg catalog `odradek_lake`.
     """

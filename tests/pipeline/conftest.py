@@ -52,7 +52,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
     options = session.SessionOptions(
         app_name="tests",
         master="local[2]",
-        parts=(session.KAFKA, session.DELTA, session.ICEBERG),
+        parts=(session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO),
         warehouse=str(warehouse),
         conf=SHORT_LIVED,
     )

@@ -9,7 +9,7 @@ from odradek_pipeline import session
 
 
 def main() -> None:
-    parts = (session.KAFKA, session.DELTA, session.ICEBERG)
+    parts = (session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO)
     session.build(session.SessionOptions(app_name="fetch-jars", master="local[1]", parts=parts)).stop()
 
 

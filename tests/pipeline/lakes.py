@@ -18,6 +18,7 @@ from odradek_pipeline.lake.job import LakeJob
 from odradek_pipeline.lake.progress import Reporter
 from odradek_pipeline.lake.schemas import parse_specs
 from odradek_pipeline.lake.settings import LakeSettings
+from odradek_pipeline.registry import Registry
 from tests.messages import place_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Lake:
     spark: SparkSession
     bootstrap: str
     path: Path
+    registry: Registry | None = None
     reporter: Reporter = field(default_factory=Reporter)
 
     def settings(self, **rest: Any) -> LakeSettings:
@@ -38,13 +40,15 @@ class Lake:
         attempts = 1 if self.spark.version.startswith("4.0.") else 2
         given: dict[str, Any] = {"available_now": True, "attempts": attempts} | rest
         given["specs"] = parse_specs(given.pop("schemas", ()))
+        given["key_specs"] = parse_specs(given.pop("key_schemas", ()))
         options = given.pop("options", {})
         return LakeSettings(cluster=ClusterAddress(self.bootstrap, options), path=str(self.path), **given)
 
     def run(self, *topics: str, **rest: Any) -> dict[str, str]:
         settings = self.settings(topics=topics, **rest)
         with Admin(self.spark, settings.cluster) as admin:
-            around = IngestServices(self.spark, Files(self.spark), admin, settings, self.reporter.counted)
+            counted = self.reporter.counted
+            around = IngestServices(self.spark, Files(self.spark), admin, settings, counted, self.registry)
             return dict(LakeJob(around, self.reporter).run().failed)
 
     def delta(self, name: str) -> DataFrame:

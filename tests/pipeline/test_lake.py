@@ -186,7 +186,7 @@ def test_an_inferred_schema_is_settled_once_and_a_declared_one_may_grow(lake: La
     rows = lake.delta(topic).orderBy("offset").collect()
     assert [row.value.more for row in rows] == [None, None, None, True]
     refused = lake.run(topic)
-    assert refused == {topic: f"topic {topic}: its table has raw or parsed values and cannot change to the other"}
+    assert refused == {topic: f"topic {topic}: its table has parsed JSON values and cannot change to raw values"}
 
 
 def test_a_field_that_is_called_like_sparks_own_is_inferred(lake: Lake, topic: str) -> None:

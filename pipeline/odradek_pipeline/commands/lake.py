@@ -11,6 +11,7 @@ import click
 from odradek_pipeline import session
 from odradek_pipeline.lake import naming
 from odradek_pipeline.options import pairs, refuse, spark_options
+from odradek_pipeline.registry import SETTINGS
 
 OWNED = {
     **dict.fromkeys(("subscribe", "subscribepattern", "assign"), "--topic and --pattern"),
@@ -67,7 +68,23 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     "schemas",
     multiple=True,
     metavar="TOPIC=SPEC",
-    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema; TOPIC may be *",
+    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema, or avro "
+    "or jsonschema with a registry's schemas; TOPIC may be *",
+)
+@click.option(
+    "--key-schema",
+    "key_schemas",
+    multiple=True,
+    metavar="TOPIC=SPEC",
+    help="of the keys: raw (default), avro or jsonschema; TOPIC may be *",
+)
+@click.option("--registry", default="", metavar="URL,...", help="schema registry, for avro and jsonschema")
+@click.option(
+    "--registry-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="setting of the registry's client, such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE",
 )
 @click.option("--available-now", is_flag=True, help="end once everything that is there now is in the tables")
 @click.option("--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds between batches")
@@ -137,6 +154,7 @@ def command(
     bootstrap: str,
     path: str,
     schemas: tuple[str, ...],
+    key_schemas: tuple[str, ...],
     metrics_port: int | None,
     options: dict[str, str],
     master: str | None,
@@ -156,11 +174,25 @@ def command(
     from odradek_pipeline.lake.job import run
     from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
+    from odradek_pipeline.registry import Registry
 
-    settings = LakeSettings(cluster=ClusterAddress(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
-    for topic in settings.specs:
-        if topic != EVERY_TOPIC and not settings.wants(topic):
-            raise click.UsageError(f"--schema is for topic {topic}, which is not asked for")
+    key_specs = parse_specs(key_schemas, "--key-schema")
+    settings = LakeSettings(
+        cluster=ClusterAddress(bootstrap, options),
+        path=path,
+        specs=parse_specs(schemas),
+        key_specs=key_specs,
+        **rest,
+    )
+    for flag, specs in (("--schema", settings.specs), ("--key-schema", key_specs)):
+        for topic in specs:
+            if topic != EVERY_TOPIC and not settings.wants(topic):
+                raise click.UsageError(f"{flag} is for topic {topic}, which is not asked for")
+    if any(spec.json for spec in key_specs.values()):
+        raise click.UsageError("--key-schema is raw, avro or jsonschema")
+    if settings.asks_registry() and not settings.registry:
+        raise click.UsageError("--schema and --key-schema with a registry's schemas need --registry URL")
+    Registry(settings.registry, settings.registry_config)
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)
@@ -182,5 +214,7 @@ def _check(given: dict[str, Any]) -> None:
     except re.error as error:
         raise click.UsageError(f"--pattern: {error}") from None
     refuse("--option", given["options"], OWNED)
+    if strange := given["registry_config"].keys() - set(SETTINGS):
+        raise click.UsageError(f"--registry-config {min(strange)}: not one of {', '.join(SETTINGS)}")
     if given["catalog"] and given["table_format"] != "iceberg":
         raise click.UsageError("--catalog is for --format iceberg")

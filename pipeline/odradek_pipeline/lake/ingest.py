@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
 from odradek_pipeline.lake import records, schemas
 from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.schema_ids import SchemaIds
 from odradek_pipeline.lake.settings import LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
 
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
+    from odradek_pipeline.lake.registered import RegisteredTopic
+    from odradek_pipeline.registry import Registry
+
 logger = structlog.get_logger(__name__)
 
 RECORDS = "records"
+REGISTERED = "registered"
 MOST_NAMES = 100
 """So many unknown fields of a topic are named; where keys are data, there is no end of them."""
 
@@ -43,6 +49,7 @@ class IngestServices:
     admin: Admin
     settings: LakeSettings
     counted: Callable[[str, int, int, int], None]
+    registry: Registry | None = None
 
 
 class Ingest(ABC):
@@ -60,6 +67,8 @@ class Ingest(ABC):
         self._checkpoint = Checkpoint(around.files, around.settings.checkpoint(topic))
         self._state: TopicState | None = None
         self._named: set[str] = set()
+        self._stopping = threading.Event()
+        self._registered = self._registered_topic()
 
     @abstractmethod
     def start(self) -> list[StreamingQuery]:
@@ -91,7 +100,26 @@ class Ingest(ABC):
             state = self._carry_on(state, topic_id, schema)
         self._state = state
         self.failure = None
+        self._stopping.clear()
+        if self._registered is not None:
+            self._registered.begin(state.generation, self._checkpoint.last_planned(state), self._table_exists())
         return True
+
+    def stop(self) -> None:
+        """End what the topic's queries wait for, if they wait for a registry; they are stopped next."""
+        self._stopping.set()
+
+    def _registered_topic(self) -> RegisteredTopic | None:
+        """None if no part of the records has schemas of a registry."""
+        specs = self._settings.registered(self.topic)
+        if not specs:
+            return None
+        from odradek_pipeline.lake.registered import RegisteredTopic
+        from odradek_pipeline.registry import Registry
+
+        registry = self._around.registry or Registry("")
+        ids = SchemaIds(self._around.files, self._settings.checkpoint(self.topic))
+        return RegisteredTopic(self.topic, specs, registry, ids, self._settings.table_format, self._stopping)
 
     def check_topic(self, topic_id: str | None) -> None:
         """Raises LakeError unless this is the id of the topic that the run began with."""
@@ -142,18 +170,28 @@ class Ingest(ABC):
         return state.next_generation(topic_id, schema)
 
     def _check_change(self, state: TopicState, schema: dict[str, object] | None) -> None:
-        if (schema is None) != (state.newest_schema is None):
-            raise LakeError(f"topic {self.topic}: its table has raw or parsed values and cannot change to the other")
+        if _sort(schema) != _sort(state.newest_schema):
+            raise LakeError(
+                f"topic {self.topic}: its table has {_sort(state.newest_schema)} and cannot change to {_sort(schema)}"
+            )
         from pyspark.sql.types import StructType
 
         for earlier in state.schemas:
-            if earlier.schema is not None and schema is not None:
+            if earlier.schema is not None and schema is not None and REGISTERED not in schema:
                 schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
         logger.info("schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
-        """The schema's JSON; None for raw bytes; empty if it is to be inferred and there is no record yet."""
+        """The schema's JSON; None for raw bytes; empty if it is to be inferred and there is no record yet.
+
+        Of schemas of a registry it is only told which parts have them: what they are is kept by `schema_ids`.
+        """
         spec = schemas.spec_of(self._settings.specs, self.topic)
+        registered = self._settings.registered(self.topic)
+        if registered:
+            if spec.json:
+                raise LakeError(f"topic {self.topic}: with --key-schema, its --schema is raw or a registry's, not json")
+            return {REGISTERED: " and ".join(f"{side}s" for side in sorted(registered))}
         if not spec.json:
             return None
         if spec.inferred and state is not None and state.newest_schema is not None:
@@ -243,6 +281,22 @@ class Ingest(ABC):
 
         schema = self.state.schema_of(batch)
         return None if schema is None else StructType.fromJson(schema)
+
+    def _judged(self, batch: DataFrame, number: int) -> DataFrame | None:
+        """The records of a batch with what is wrong with them (`records`); None where nothing can be."""
+        if self._registered is not None:
+            return self._registered.judged(records.raw_judged(batch))
+        struct = self._struct(number)
+        return None if struct is None else records.json_judged(batch, struct)
+
+
+def _sort(schema: Mapping[str, object] | None) -> str:
+    """In words, what a table has."""
+    if schema is None:
+        return "raw values"
+    if REGISTERED in schema:
+        return f"a registry's schemas for {schema[REGISTERED]}"
+    return "parsed JSON values"
 
 
 def spread(first: Mapping[int, int], last: Mapping[int, int], wanted: int) -> dict[int, int]:

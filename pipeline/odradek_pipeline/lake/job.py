@@ -23,6 +23,7 @@ from odradek_pipeline.lake.progress import Reporter
 from odradek_pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from odradek_pipeline.lake.transactional import TransactionalIngest
 from odradek_pipeline.reasons import reason
+from odradek_pipeline.registry import Registry, RegistryAway
 from odradek_pipeline.session import SessionOptions
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ logger = structlog.get_logger(__name__)
 
 TICK_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 30.0
+REGISTRY_SECONDS = 5.0
 
 
 class TopicPhase(enum.Enum):
@@ -179,6 +181,11 @@ class LakeJob:
                 run.not_before = time.monotonic() + self._settings.discover_interval
         except LakeError as error:
             self._fail(topic, run, error.message)
+        except RegistryAway as error:  # is waited for, however long
+            run.not_before = time.monotonic() + REGISTRY_SECONDS
+            logger.warning(
+                "registry is away; waiting", topic=topic, error=str(error), retry_in_seconds=REGISTRY_SECONDS
+            )
         except (ClusterError, PySparkException, Py4JJavaError) as error:
             self._try_again(topic, run, reason(error))
 
@@ -253,6 +260,7 @@ def _pause(attempts: int) -> float:
 
 
 def _end(run: TopicRun) -> None:
+    run.ingest.stop()
     for query in run.queries:
         query.stop()
 
@@ -270,12 +278,16 @@ CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> JobOutcome:
     """Run until the job ends or a SIGTERM or SIGINT arrives."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
+    if settings.has_avro():
+        parts = (*parts, session.AVRO)
     # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
     conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
     with session.running(spark), _admin(spark, settings) as admin:
-        job = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter)
+        registry = Registry(settings.registry, settings.registry_config) if settings.registry else None
+        around = IngestServices(spark, Files(spark), admin, settings, reporter.counted, registry)
+        job = LakeJob(around, reporter)
         _stop_on_signals(job)
         try:
             return job.run()

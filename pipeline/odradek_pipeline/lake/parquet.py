@@ -38,7 +38,7 @@ class ParquetIngest(Ingest):
             return [self._sink(records.raw_rows(stream), table, RECORDS)]
         judged = records.json_judged(stream, struct)
         return [
-            self._sink(records.json_rows(judged), table, RECORDS),
+            self._sink(records.good_rows(judged), table, RECORDS),
             self._sink(
                 records.dead_letters(judged.observe(COUNT, *records.counts(()), *_examples())),
                 dead_letters,

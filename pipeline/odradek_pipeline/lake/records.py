@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 PARSED = "_parsed"
 PROBLEM = "_problem"
 UNKNOWN = "_unknown"
+VALUE, KEY = "_value", "_key"
+SCHEMA_ID, KEY_SCHEMA_ID = "_schema_id", "_key_schema_id"
 LONG_EXPONENT = r"[eE][+,-]*[\p{Nd},]{4}"
 MAY_HAVE_LONG_EXPONENT = rf"{LONG_EXPONENT}|[eE][+,-]*[\p{{Nd}},]*\\u|\\u00[46]5"
 """For JSON, in which any character of a string may be written as a `\\u`."""
@@ -36,21 +38,36 @@ def raw_rows(batch: DataFrame) -> DataFrame:
     return batch.select(*_common(), F.col("value"), _date())
 
 
+def raw_judged(batch: DataFrame) -> DataFrame:
+    """As `json_judged`, of records whose values are good whatever they are."""
+    from pyspark.sql import functions as F
+
+    nothing = F.lit(None).cast("string")
+    return batch.withColumns({KEY: F.col("key"), VALUE: F.col("value"), PROBLEM: nothing, UNKNOWN: strings(())})
+
+
 def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
-    """The batch with `_parsed`, `_problem`, which is null for good records, and `_unknown`.
+    """The batch with `_value`, `_key`, `_problem`, which is null for good records, and `_unknown`.
 
     A null value, a tombstone, is good. `_unknown` are the paths of the fields in a good record that the schema does not
-    name.
+    name. A column whose type is not known yet is not there.
     """
     from pyspark.sql import functions as F
 
-    text = json_text.enclosed(F.col("value"))
-    decimals = decimals_as_text(schema)
-    if decimals is not None:
-        text = F.when(~_has_long_exponent(text, decimals), text)
-    judged = batch.withColumn(PARSED, json_text.parsed(text, schema)).withColumn(PROBLEM, _problem(schema))
-    unknown = unknown_fields(F.col("value").cast("string"), schema)
+    value, found = F.col("value"), F.col(PARSED)
+    judged = batch.withColumn(PARSED, json_text.parsed(text_for(value, schema), schema))
+    judged = judged.withColumns({KEY: F.col("key"), VALUE: first_of(found), PROBLEM: problem_of(value, found, schema)})
+    unknown = unknown_fields(value.cast("string"), schema)
     return judged.withColumn(UNKNOWN, F.when(F.col(PROBLEM).isNull(), unknown))
+
+
+def text_for(value: Column, schema: StructType) -> Column:
+    """A value's text for the parser; null for a text that the parser must not see."""
+    from pyspark.sql import functions as F
+
+    text = json_text.enclosed(value)
+    decimals = decimals_as_text(schema)
+    return text if decimals is None else F.when(~_has_long_exponent(text, decimals), text)
 
 
 def counts(named: Collection[str] | None = None) -> list[Column]:
@@ -72,7 +89,7 @@ def unnamed(named: Collection[str]) -> Column:
     """The paths in `_unknown` that are not among those."""
     from pyspark.sql import functions as F
 
-    return F.array_except(F.col(UNKNOWN), _strings(named)) if named else F.col(UNKNOWN)
+    return F.array_except(F.col(UNKNOWN), strings(named)) if named else F.col(UNKNOWN)
 
 
 def unnamed_counts(judged: DataFrame, named: Collection[str], most: int) -> dict[str, int]:
@@ -84,11 +101,17 @@ def unnamed_counts(judged: DataFrame, named: Collection[str], most: int) -> dict
     return {row["field"]: row["count"] for row in rows}
 
 
-def json_rows(judged: DataFrame) -> DataFrame:
-    """The good records: as raw_rows, except that `value` is a struct; null for a tombstone and for JSON's null."""
+def good_rows(judged: DataFrame) -> DataFrame:
+    """The good records: as raw_rows, with key and value as they were read.
+
+    The value is null for a tombstone and for JSON's null. Beside what a registry's schema says is the schema's id.
+    """
     from pyspark.sql import functions as F
 
-    return judged.where(F.col(PROBLEM).isNull()).select(*_common(), _first().alias("value"), _date())
+    there = set(judged.columns)
+    names = {KEY: "key", KEY_SCHEMA_ID: "key_schema_id", "headers": "headers", VALUE: "value", SCHEMA_ID: "schema_id"}
+    read = [F.col(name).alias(told) for name, told in names.items() if name in there]
+    return judged.where(F.col(PROBLEM).isNull()).select(*_place(), *read, _date())
 
 
 def dead_letters(judged: DataFrame) -> DataFrame:
@@ -118,10 +141,10 @@ def _has_long_exponent(text: Column, decimals: StructType) -> Column:
     return F.when(text.rlike(MAY_HAVE_LONG_EXPONENT), found).otherwise(False)
 
 
-def _problem(schema: StructType) -> Column:
+def problem_of(value: Column, found: Column, schema: StructType) -> Column:
+    """Why a JSON value is none or does not fit; `found` is what the parser made of its text."""
     from pyspark.sql import functions as F
 
-    found, value = F.col(PARSED), F.col("value")
     size = F.size(json_text.elements(found))
     shape = (
         F.when(json_text.count(value) == 1, "JSON that does not fit the schema")
@@ -135,18 +158,18 @@ def _problem(schema: StructType) -> Column:
         .when(size != 1, F.when(size == 0, "empty").otherwise("more than one JSON value"))
     )
     for path in required_paths(schema):
-        outer, field = _first(), _first()
+        outer = field = first_of(found)
         for name in path:
             outer, field = field, field.getField(name)
         problem = problem.when(outer.isNotNull() & field.isNull(), f"required field {'.'.join(path)} is missing")
     return problem
 
 
-def _first() -> Column:
+def first_of(found: Column) -> Column:
     """The first element of the first array: the value."""
     from pyspark.sql import functions as F
 
-    return F.get(json_text.elements(F.col(PARSED)), F.lit(0))
+    return F.get(json_text.elements(found), F.lit(0))
 
 
 def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
@@ -177,17 +200,18 @@ def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
                 if has_struct(part.dataType)
             ]
         case _:
-            return _strings(())
-    return F.array_distinct(F.concat(*(F.coalesce(part, _strings(())) for part in parts)))
+            return strings(())
+    return F.array_distinct(F.concat(*(F.coalesce(part, strings(())) for part in parts)))
 
 
 def _without(keys: Column, names: Collection[str], path: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.transform(F.array_except(keys, _strings(names)), lambda name: F.concat(F.lit(path), name))
+    return F.transform(F.array_except(keys, strings(names)), lambda name: F.concat(F.lit(path), name))
 
 
-def _strings(values: Collection[str]) -> Column:
+def strings(values: Collection[str]) -> Column:
+    """A constant array."""
     from pyspark.sql import functions as F
 
     return F.array(*map(F.lit, values)).cast("array<string>")
@@ -196,8 +220,14 @@ def _strings(values: Collection[str]) -> Column:
 def _common() -> list[Column]:
     from pyspark.sql import functions as F
 
+    return [*_place(), F.col("key"), F.col("headers")]
+
+
+def _place() -> list[Column]:
+    from pyspark.sql import functions as F
+
     names = ["topic", "partition", "offset", "timestamp"]
-    return [*map(F.col, names), F.col("timestampType").alias("timestamp_type"), F.col("key"), F.col("headers")]
+    return [*map(F.col, names), F.col("timestampType").alias("timestamp_type")]
 
 
 def _date() -> Column:

@@ -1,8 +1,8 @@
-"""The values of a topic: raw bytes, or JSON with a declared or inferred schema.
+"""The values of a topic: raw bytes, JSON with a declared or inferred schema, or what a registry's schemas say.
 
 `--schema TOPIC=raw`, `TOPIC=json` (inferred), `TOPIC=json:COLUMNS` (Spark's DDL), `TOPIC=json:@FILE` (JSON Schema, or
-the JSON of a StructType). The topic `*` stands for all topics that are not named. Of JSON Schema (2020-12, and the
-drafts before it) only the part is read that describes shapes.
+the JSON of a StructType), `TOPIC=avro` and so on (`registry_specs`). The topic `*` stands for all topics that are not
+named.
 """
 
 from __future__ import annotations
@@ -14,76 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline import json_text
+from odradek_pipeline.lake import registry_specs
 from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.registry_specs import RegisteredSpec
 from odradek_pipeline.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
-
-
-def struct_of(document: dict[str, Any]) -> StructType:
-    """The columns of an object schema; what is `required` is not nullable.
-
-    Raises ValueError for what has no single type in a table: no object at the top, references, alternatives.
-    """
-    from pyspark.sql.types import StructField, StructType
-
-    properties = document.get("properties")
-    if _type_name(document) != "object" or not properties:
-        raise ValueError("not an object schema with properties")
-    required = set(document.get("required", ()))
-    return StructType(
-        [
-            StructField(name, _type_of(part, name), nullable=name not in required or "null" in _json_types(part))
-            for name, part in properties.items()
-        ]
-    )
-
-
-def _type_of(part: Any, name: str) -> DataType:
-    from pyspark.sql.types import (
-        ArrayType,
-        BooleanType,
-        DateType,
-        DoubleType,
-        LongType,
-        MapType,
-        StringType,
-        TimestampType,
-    )
-
-    if not isinstance(part, dict) or any(word in part for word in ("$ref", "oneOf", "anyOf", "allOf")):
-        raise ValueError(f"{name}: references and alternatives have no one column type")
-    match _type_name(part):
-        case "object" if part.get("properties"):
-            return struct_of(part)
-        case "object" if isinstance(part.get("additionalProperties"), dict):
-            return MapType(StringType(), _type_of(part["additionalProperties"], name))
-        case "array" if isinstance(part.get("items"), dict):
-            return ArrayType(_type_of(part["items"], name))
-        case "string":
-            formats: dict[str, DataType] = {"date-time": TimestampType(), "date": DateType()}
-            return formats.get(part.get("format", ""), StringType())
-        case "integer":
-            return LongType()
-        case "number":
-            return DoubleType()
-        case "boolean":
-            return BooleanType()
-        case _:
-            return StringType()  # of any shape: kept as JSON text
-
-
-def _json_types(part: Any) -> list[str]:
-    types = part.get("type", []) if isinstance(part, dict) else []
-    return [types] if isinstance(types, str) else list(types)
-
-
-def _type_name(part: dict[str, Any]) -> str | None:
-    """The one type beside null; None if there is none, or several."""
-    names = [name for name in _json_types(part) if name != "null"]
-    return names[0] if len(names) == 1 else None
 
 
 EVERY_TOPIC = "*"
@@ -94,33 +32,46 @@ NO_FIELD = "odradek: no field"
 
 @dataclass(frozen=True, slots=True)
 class SchemaSpec:
-    """`declared` is DDL, `@` and a file name, or empty if the schema is to be inferred. `json` false: raw bytes."""
+    """`declared` is DDL, `@` and a file name, or empty if the schema is to be inferred.
+
+    `registered`: the schemas are a registry's; `json` false and no such: raw bytes.
+    """
 
     json: bool = False
     declared: str = ""
+    registered: RegisteredSpec | None = None
 
     @property
     def inferred(self) -> bool:
         return self.json and not self.declared
 
 
-def parse_specs(texts: Iterable[str]) -> dict[str, SchemaSpec]:
+def parse_specs(texts: Iterable[str], flag: str = "--schema") -> dict[str, SchemaSpec]:
     """Topic to spec. Raises LakeError for any other form."""
-    specs = {}
+    specs: dict[str, SchemaSpec] = {}
     for text in texts:
         topic, separator, value = text.partition("=")
         if topic in specs:
-            raise LakeError(f"--schema {text!r}: topic {topic} has one already")
+            raise LakeError(f"{flag} {text!r}: topic {topic} has one already")
         if not separator:
-            raise LakeError(f"--schema {text!r}: not TOPIC=raw, TOPIC=json, TOPIC=json:COLUMNS or TOPIC=json:@FILE")
-        kind, colon, declared = value.partition(":")
-        if value == "raw":
-            specs[topic] = SchemaSpec()
-        elif kind == "json" and bool(colon) == bool(declared.strip()):
-            specs[topic] = SchemaSpec(True, declared.strip())
-        else:
-            raise LakeError(f"--schema {text!r}: not raw, json, json:COLUMNS or json:@FILE")
+            raise LakeError(f"{flag} {text!r}: not TOPIC=raw, TOPIC=json, TOPIC=json:COLUMNS or TOPIC=json:@FILE")
+        specs[topic] = _spec(text, value, flag)
     return specs
+
+
+def _spec(text: str, value: str, flag: str) -> SchemaSpec:
+    kind, colon, declared = value.partition(":")
+    if value == "raw":
+        return SchemaSpec()
+    if kind == "json" and bool(colon) == bool(declared.strip()):
+        return SchemaSpec(True, declared.strip())
+    try:
+        registered = registry_specs.parse(value)
+    except ValueError as error:
+        raise LakeError(f"{flag} {text!r}: {error}") from None
+    if registered is None:
+        raise LakeError(f"{flag} {text!r}: not raw, json, json:COLUMNS or json:@FILE, nor {registry_specs.FORMS}")
+    return SchemaSpec(registered=registered)
 
 
 def spec_of(specs: Mapping[str, SchemaSpec], topic: str) -> SchemaSpec:
@@ -136,7 +87,11 @@ def declared_struct(spec: SchemaSpec) -> StructType:
         if spec.declared.startswith("@"):
             document = json.loads(Path(spec.declared[1:]).read_bytes())
             is_spark = document.get("type") == "struct" and "fields" in document
-            return StructType.fromJson(document) if is_spark else struct_of(document)
+            if is_spark:
+                return StructType.fromJson(document)
+            from odradek_pipeline.lake import json_schema
+
+            return json_schema.struct_of(document)
         parsed = StructType.fromDDL(spec.declared)
     except OSError as error:
         raise LakeError(f"--schema: {error}") from None

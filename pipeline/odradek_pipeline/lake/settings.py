@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from odradek_pipeline.files import join
 from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake import naming
-from odradek_pipeline.lake.schemas import SchemaSpec
+from odradek_pipeline.lake.registry_specs import KEY, VALUE, RegisteredSpec
+from odradek_pipeline.lake.schemas import SchemaSpec, spec_of
+from odradek_pipeline.registry import AVRO
 from odradek_pipeline.session import ICEBERG_CATALOG
 
 DELTA = "delta"
@@ -23,7 +25,7 @@ class LakeSettings:
 
     `catalog` None: tables are folders of `path`; else they are tables of that Iceberg catalog. `checkpoints` None:
     inside `path`. `max_offsets` limits a batch of one topic. `optimize_every` counts batches; 0 means never.
-    `attempts` are consecutive tries without a batch between them.
+    `attempts` are consecutive tries without a batch between them. `registry`: its URLs, with commas.
     """
 
     cluster: ClusterAddress
@@ -34,6 +36,9 @@ class LakeSettings:
     catalog: str | None = None
     checkpoints: str | None = None
     specs: Mapping[str, SchemaSpec] = field(default_factory=dict)
+    key_specs: Mapping[str, SchemaSpec] = field(default_factory=dict)
+    registry: str = ""
+    registry_config: Mapping[str, str] = field(default_factory=dict)
     available_now: bool = False
     interval: float = 10.0
     starting: str = "earliest"
@@ -51,6 +56,19 @@ class LakeSettings:
         if self.pattern is None:
             return topic in self.topics
         return re.fullmatch(self.pattern, topic) is not None
+
+    def registered(self, topic: str) -> dict[str, RegisteredSpec]:
+        """What of a topic's records has schemas of a registry, or of a file in their place: `value`, `key` or both."""
+        found = {VALUE: spec_of(self.specs, topic).registered, KEY: spec_of(self.key_specs, topic).registered}
+        return {side: spec for side, spec in found.items() if spec is not None}
+
+    def asks_registry(self) -> bool:
+        specs = (*self.specs.values(), *self.key_specs.values())
+        return any(spec.registered is not None and not spec.registered.file for spec in specs)
+
+    def has_avro(self) -> bool:
+        specs = (*self.specs.values(), *self.key_specs.values())
+        return any(spec.registered is not None and spec.registered.kind == AVRO for spec in specs)
 
     def checkpoint(self, topic: str) -> str:
         return join(self.checkpoints or join(self.path, naming.CHECKPOINTS), naming.folder(topic))

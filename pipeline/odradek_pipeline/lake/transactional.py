@@ -52,13 +52,14 @@ class TransactionalIngest(Ingest):
         """The function given to foreachBatch; an exception ends the query."""
         try:
             self.check_topic(self._around.admin.topic_ids([self.topic]).get(self.topic))
+            write = self._write_again if number == self._unsure else self._write_first
+            if self._registered is None:
+                write(batch, number)
+            else:
+                self._registered.write(batch, number, number == self._unsure, write)
         except LakeError as error:
             self.failure = error
             raise
-        if number == self._unsure:
-            self._write_again(batch, number)
-        else:
-            self._write_first(batch, number)
         every = self._settings.optimize_every
         if every and (number + 1) % every == 0:
             self._optimize(batch.sparkSession)
@@ -68,26 +69,24 @@ class TransactionalIngest(Ingest):
         from pyspark.sql import Observation
 
         seen = Observation()
-        struct = self._struct(number)
-        if struct is None:
+        judged = self._judged(batch, number)
+        if judged is None:
             rows = records.raw_rows(batch.observe(seen, *records.counts()))
             self._table.append(rows, self.state.run, number, retried=False)
             self._around.counted(self.topic, seen.get["records"], 0, 0)
             return
-        judged = records.json_judged(batch, struct)
-        rows = records.json_rows(judged.observe(seen, *records.counts(self._named)))
+        rows = records.good_rows(judged.observe(seen, *records.counts(self._named)))
         self._table.append(rows, self.state.run, number, retried=False)
         self._write_rest(judged, number, seen.get, retried=False)
 
     def _write_again(self, batch: DataFrame, number: int) -> None:
         """Write the batch again, and count its rows by reading it: no append does so if the tables already have it."""
-        struct = self._struct(number)
-        if struct is None:
+        judged = self._judged(batch, number)
+        if judged is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
             self._around.counted(self.topic, batch.count(), 0, 0)
             return
-        judged = records.json_judged(batch, struct)
-        self._table.append(records.json_rows(judged), self.state.run, number, retried=True)
+        self._table.append(records.good_rows(judged), self.state.run, number, retried=True)
         (row,) = judged.agg(*records.counts(self._named)).collect()
         self._write_rest(judged, number, row.asDict(), retried=True)
 

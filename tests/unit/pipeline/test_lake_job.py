@@ -48,6 +48,9 @@ class FakeIngest:
         self.made[topic] = self
         self.failure = None
 
+    def stop(self) -> None:
+        pass
+
     def prepare(self) -> bool:
         self.started.append(self._topic)
         return False

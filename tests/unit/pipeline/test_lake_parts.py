@@ -38,47 +38,9 @@ from odradek_pipeline.lake.schemas import (
     check_names,
     check_types,
     parse_specs,
-    required_paths,
     spec_of,
-    struct_of,
 )
 from odradek_pipeline.lake.settings import LakeSettings
-
-
-def test_json_schema_becomes_columns() -> None:
-    document = {
-        "type": "object",
-        "required": ["id", "maybe"],
-        "properties": {
-            "id": {"type": "integer"},
-            "maybe": {"type": ["number", "null"]},
-            "at": {"type": "string", "format": "date-time"},
-            "day": {"type": "string", "format": "date"},
-            "tags": {"type": "array", "items": {"type": "string"}},
-            "counts": {"type": "object", "additionalProperties": {"type": "boolean"}},
-            "inner": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
-            "any": {},
-        },
-    }
-    assert struct_of(document).simpleString() == (
-        "struct<id:bigint,maybe:double,at:timestamp,day:date,tags:array<string>,counts:map<string,boolean>,"
-        "inner:struct<x:string>,any:string>"
-    )
-    assert list(required_paths(struct_of(document))) == [("id",), ("inner", "x")]
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"type": "array", "items": {"type": "string"}},
-        {"type": "object"},
-        {"type": "object", "properties": {"x": {"$ref": "#/elsewhere"}}},
-        {"type": "object", "properties": {"x": {"oneOf": [{"type": "string"}]}}},
-    ],
-)
-def test_json_schema_without_one_type_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"object schema|references"):
-        struct_of(document)
 
 
 def test_specs_are_read_and_the_star_is_for_the_rest() -> None:
@@ -87,7 +49,9 @@ def test_specs_are_read_and_the_star_is_for_the_rest() -> None:
     assert spec_of({}, "a") == SchemaSpec()
 
 
-@pytest.mark.parametrize("text", ["a", "a=xml", "a=json:", "a=raw:x"])
+@pytest.mark.parametrize(
+    "text", ["a", "a=xml", "a=json:", "a=raw:x", "a=avro:", "a=avro:first", "a=avro:message=M", "a=avro:@f:subject=s"]
+)
 def test_specs_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(LakeError, match="--schema"):
         parse_specs([text])

@@ -1,0 +1,117 @@
+"""Columns that decode a payload with one schema, in the JVM: no Python runs on the executors for Avro and JSON Schema.
+
+Each gives a struct: `value`, of the column's type; `problem`, null if there is none; `unknown`, the paths of fields
+that the schema does not name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import types as T
+
+from odradek_pipeline import json_text
+from odradek_pipeline.lake import avro_types, json_schema, records, reshape
+from odradek_pipeline.lake.widening import NoColumn, column_type
+from odradek_pipeline.registry import AVRO, JSON, RegisteredSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+END = b"odradek\0"
+"""Put behind a payload, and read behind its value: a payload that is too short or too long does not end there."""
+
+PERMISSIVE = {"mode": "PERMISSIVE"}
+"""What cannot be read gives nulls, and does not end the query."""
+
+
+class Decoder(Protocol):
+    """`column` is the narrowest column for the schema's values."""
+
+    @property
+    def column(self) -> T.DataType: ...
+
+    def decoded(self, payload: Column, column: T.DataType, misfit: str) -> Column:
+        """`column`: the type of the table's; `misfit`: what to say of a payload that does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroDecoder:
+    """Spark's own `from_avro`, with the schema as a field of a record around it, which has no bytes of its own."""
+
+    read: T.DataType
+    wrapped: str
+    column: T.DataType
+
+    def decoded(self, payload: Column, column: T.DataType, misfit: str) -> Column:
+        from pyspark.sql import functions as F
+        from pyspark.sql.avro.functions import from_avro
+
+        def judged(found: Column) -> Column:
+            ends = F.coalesce(found["end"] == F.lit(END), F.lit(False))
+            value = reshape.reshaped(found["value"], self.read, column)
+            return _decoded(F.when(ends, value), F.when(~ends, misfit), records.strings(()))
+
+        return _let(from_avro(F.concat(payload, F.lit(END)), self.wrapped, PERMISSIVE), judged)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDecoder:
+    """Spark's own `from_json`, with a struct made of the JSON Schema."""
+
+    column: T.StructType
+    required: T.StructType
+
+    def decoded(self, payload: Column, column: T.DataType, misfit: str) -> Column:
+        from pyspark.sql import functions as F
+
+        def judged(found: Column) -> Column:
+            problem = records.problem_of(payload, found, self.required)
+            value = reshape.reshaped(records.first_of(found), self.column, column)
+            unknown = records.unknown_fields(payload.cast("string"), self.column)
+            good = problem.isNull()
+            said = F.when(~good, F.concat(F.lit(f"{misfit}: "), problem))
+            return _decoded(F.when(good, value), said, F.when(good, unknown))
+
+        return _let(json_text.parsed(records.text_for(payload, self.column), self.column), judged)
+
+
+def decoder_of(schema: RegisteredSchema) -> Decoder:
+    """Of an Avro or a JSON schema. Raises NoColumn."""
+    try:
+        if schema.kind == AVRO:
+            return _avro(schema)
+        if schema.kind == JSON:
+            struct = json_schema.struct_of(json.loads(schema.text), schema.needed)
+            column = column_type(struct)
+            assert isinstance(column, T.StructType)
+            return JsonDecoder(column, struct)
+    except NoColumn:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NoColumn(f"it cannot be read: {error}") from None
+    raise NoColumn(f"{schema.kind} is not known")
+
+
+def _avro(schema: RegisteredSchema) -> AvroDecoder:
+    found = avro_types.column_of(schema.text, schema.needed)
+    end = {"name": "end", "type": {"type": "fixed", "name": "OdradekEnd", "size": len(END)}}
+    value = {"name": "value", "type": json.loads(found.text)}
+    wrapped = {"type": "record", "name": "OdradekRecord", "fields": [value, end]}
+    return AvroDecoder(found.read, json.dumps(wrapped), column_type(found.read))
+
+
+def _decoded(value: Column, problem: Column, unknown: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(value.alias("value"), problem.alias("problem"), unknown.alias("unknown"))
+
+
+def _let(value: Column, use: Callable[[Column], Column]) -> Column:
+    """`use(value)`, with the value computed once, however often it is used."""
+    from pyspark.sql import functions as F
+
+    return F.get(F.transform(F.array(value), use), F.lit(0))

@@ -1,0 +1,59 @@
+"""Which schemas of a registry, or of a file, the values or the keys of a topic have: the text of `--schema TOPIC=avro`.
+
+`avro` or `jsonschema` alone: each record names its schema, by the id in front of it or the GUID in a header. `:latest`
+is the latest version of a subject and `:@FILE` a file; records then have nothing in front. After the first two may come
+`:subject=NAME` (default: TOPIC-value or TOPIC-key).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from odradek_pipeline.registry import AVRO, JSON
+
+VALUE, KEY = "value", "key"
+KINDS = {"avro": AVRO, "jsonschema": JSON}
+"""The registry's names for what may be asked for."""
+
+LATEST = "latest"
+FORMS = "avro or jsonschema, each alone or with :latest, :@FILE, :subject=NAME"
+_OPTION = re.compile(r"(?:^|:)(?=subject=)")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSpec:
+    """`latest` false and `file` empty: by the id in each record. `subject` empty: named by the topic."""
+
+    kind: str
+    latest: bool = False
+    file: str = ""
+    subject: str = ""
+
+    @property
+    def by_id(self) -> bool:
+        return not self.latest and not self.file
+
+    def subject_of(self, topic: str, side: str) -> str:
+        return self.subject or f"{topic}-{side}"
+
+
+def parse(text: str) -> RegisteredSpec | None:
+    """None for a text that begins with none of the kinds. Raises ValueError for another form."""
+    name, colon, rest = text.partition(":")
+    kind = KINDS.get(name)
+    if kind is None:
+        return None
+    first, *options = _OPTION.split(rest) if rest else [""]
+    given: dict[str, str] = {}
+    for option in options:
+        key, _, value = option.partition("=")
+        if not value or key in given:
+            raise ValueError(FORMS)
+        given[key] = value
+    file = first[1:].strip() if first.startswith("@") else ""
+    if (colon and not rest) or not (first in ("", LATEST) or file):
+        raise ValueError(FORMS)
+    if "subject" in given and file:
+        raise ValueError("a file has no subject")
+    return RegisteredSpec(kind, first == LATEST, file, **given)
