@@ -12,12 +12,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from kio.schema.errors import ErrorCode
 from kio.schema.produce.v12.request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from broker.console.ask import Ask, Done, Values
 from broker.console.messages import found_record, wall_ms_of
 from broker.console.own_client import ask_at, refusal
 from broker.console.topics import seen_topic
+from broker.peers.leaders import RETRY_MS
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.record_writes import Produced, distributed
 from broker.testkit.inspection.partitions import leader_of
@@ -36,6 +38,8 @@ MOST_HEADERS = 20
 SPARE_HEADERS = 2
 ALL_REPLICAS = -1
 TIMEOUT = timedelta(seconds=30)
+MOST_LOOKS = 40
+"""How often a leader is looked for, each time after a while: two seconds."""
 
 
 class Typed(NamedTuple):
@@ -94,6 +98,9 @@ async def produce(ask: Ask) -> Values:
         "partition_count": topic.partition_count,
         "from_partition": ask.text("from_partition") if is_again else "",
         "from_offset": ask.text("from_offset") if is_again else "",
+        "written": (ask.integer("partition"), ask.integer("offset"))
+        if ask.text("done") and ask.text("offset")
+        else None,
         "is_hidden": bool(ask.text("from_offset")) and not is_again,
         "key": typed(None if record is None else record.key),
         "value": Typed("text", "") if record is None else typed(record.value),
@@ -124,6 +131,8 @@ async def send(ask: Ask) -> Done:
     (index,) = await distributed(ask.node, topic, [Produced(key, value, headers, wanted, timestamp)])
     batch = build_batch([Record(0, int(timestamp), key, value, headers)])
     offset = await _append(ask, topic.name, index, bytes(batch))
+    if leader_of(ask.node, (topic.name, index)) != ask.node.node_id:  # only its leader's console shows it
+        return Done({"topic": topic.name, "partition": index, "offset": offset}, back="produce")
     return Done({"topic": topic.name, "partition": index, "offset": offset})
 
 
@@ -146,9 +155,13 @@ async def _append(ask: Ask, topic: str, index: int, batch: bytes) -> int:
     data: Any = PartitionProduceData(index=index, records=batch)
     topics = (TopicProduceData(name=topic, partition_data=(data,)),)
     request = ProduceRequest(transactional_id=None, acks=ALL_REPLICAS, timeout=TIMEOUT, topic_data=topics)
-    leader = leader_of(ask.node, (topic, index))
-    answer = await ask_at(ask, None if leader == NO_LEADER else leader, request)
-    (one,) = answer.responses[0].partition_responses
+    for _ in range(MOST_LOOKS):
+        leader = leader_of(ask.node, (topic, index))
+        answer = await ask_at(ask, None if leader == NO_LEADER else leader, request)
+        (one,) = answer.responses[0].partition_responses
+        if one.error_code is not ErrorCode.not_leader_or_follower:
+            break
+        await ask.node.clock.machine.sleep(RETRY_MS)  # this node is yet to hear of the new one
     if one.error_code.value:
         reasons = "; ".join(each.batch_index_error_message or "" for each in one.record_errors)
         raise refusal(one.error_code, reasons or one.error_message, "value")

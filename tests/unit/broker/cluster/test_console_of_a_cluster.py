@@ -43,6 +43,9 @@ async def test_records_are_written_and_deleted_at_the_leader_of_each_partition()
         for index in range(6):
             place = await post(cluster, browser, "produce-record", topic="t", value="v", partition=str(index))
             assert f"partition={index}&offset=0" in place
+            page = await browser.get(f"/{place}")
+            assert "The record was written." in page.text, "whoever leads it"
+            assert (f"It is in partition {index} at offset 0" in page.text) == place.startswith("produce?")
         await post(cluster, browser, "truncate-topic", topic="t")
         starts = [
             partition.log_start_offset
