@@ -52,11 +52,11 @@ class Cluster:
 
 
 @contextmanager
-def running(name: str, ours: int, theirs: int) -> Iterator[Cluster]:
+def running(name: str, ours: int, theirs: int, settings: Mapping[str, object] = SETTINGS) -> Iterator[Cluster]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-bench-")))
         controllers = stack.enter_context(KafkaControllers(folder))
-        brokers = stack.enter_context(mixed(controllers, folder, ours, theirs, SETTINGS, JVM))
+        brokers = stack.enter_context(mixed(controllers, folder, ours, theirs, settings, JVM))
         yield Cluster(name, brokers)
 
 

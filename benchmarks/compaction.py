@@ -17,6 +17,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -37,6 +38,13 @@ SETTINGS = {"log.cleaner.backoff.ms": "100"}
 POLL_SECONDS = 0.02
 IDLE_SECONDS = 5
 GIVE_UP_SECONDS = 600
+
+
+class HasFolder(Protocol):
+    """A broker, as far as its files are concerned."""
+
+    @property
+    def folder(self) -> Path: ...
 
 
 @dataclass(slots=True)
@@ -139,7 +147,7 @@ def set_config(admin: AdminClient, name: str, value: str) -> None:
         done.result(30)
 
 
-def cleaned_to(contender: Contender) -> int:
+def cleaned_to(contender: HasFolder) -> int:
     path = contender.folder / "data" / "cleaner-offset-checkpoint"
     lines = path.read_text().splitlines() if path.exists() else []
     return max((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} 0 ")), default=0)

@@ -62,6 +62,7 @@ class Contender(Protocol):
     name: str
     port: int
     ports: dict[str, int]
+    http_port: int
     folder: Path
 
     def prepare(self) -> None: ...
@@ -83,11 +84,15 @@ class _Process:
     Attributes:
         port: that of PLAINTEXT.
         ports: those of all protocols that it is to speak.
+        http_port: for metrics and the console, if it has them.
+
+    `{folder}` in a setting is its folder.
     """
 
     def __init__(self, settings: Mapping[str, str] = NO_SETTINGS, protocols: Sequence[str] = ("PLAINTEXT",)) -> None:
         self.ports = {protocol: free_port() for protocol in protocols}
         self.port = self.ports["PLAINTEXT"]
+        self.http_port = free_port()
         self.folder = Path()
         self._settings = settings
         self._child: subprocess.Popen[bytes] | None = None
@@ -98,6 +103,7 @@ class _Process:
 
     def _make_folder(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="odradek-bench-"))
+        self._settings = {key: value.replace("{folder}", str(self.folder)) for key, value in self._settings.items()}
 
     def _start(self, command: list[str], environment: dict[str, str]) -> None:
         with (self.folder / "log").open("wb") as log:
@@ -151,7 +157,7 @@ class Odradek(_Process):
             "listeners": self._listeners,
             "log.dirs": self.folder / "data",
         }
-        settings["odradek.http.port"] = free_port()
+        settings["odradek.http.port"] = self.http_port
         settings |= self._settings
         arguments = ["serve"]
         for key, value in settings.items():

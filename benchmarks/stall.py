@@ -1,89 +1,130 @@
-"""How long a small client waits while another sends what takes long to check: `python -m benchmarks.stall --help`.
+"""How long a small client waits beside heavy work of others: `python -m benchmarks.stall --help`.
 
 The small client asks for the versions of the APIs, a request every 2 ms, on a connection of its own. Meanwhile a second
-process produces, one batch after the other: 20 MB of records in lz4 to a topic that is stored as gzip; a million small
-records in lz4; or gzip that unpacks to a hundred times its size. Printed are the 99th percentile and the longest of the
-small client's waits, in ms.
+process does what the row is about; `--rows NAME...` chooses rows, a few words about each are in `benchmarks/stalls/`.
+`quiet` has nothing beside the client: what the rest of the machine costs. Each row has brokers of its own: one, or a
+cluster of three, which Apache Kafka's controller leads for Kafka and our own for Odradek; there each broker and our
+controller have a small client, and the longest wait of all counts. Printed are the 99th percentile and the longest of
+the small client's waits, in ms: the median of the passes, and of a work that ends by itself one pass.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
-import random
+import signal
 import socket
 import statistics
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from benchmarks.by_hand import data, frame, text
+from benchmarks import cluster
 from benchmarks.contenders import Contender, arguments, contenders, serving
-from protocol.records.build import Record, build_batch
-from protocol.records.compression import Compression
+from benchmarks.many_partitions import end
+from benchmarks.stalls import attacks, batches, clusters, logs, many_topics
+from benchmarks.stalls.row import SECONDS, Place, Row, Subject
+from odradek import Cluster
+from tests.client import kafka_node
 
-PRODUCE, PRODUCE_VERSION = 0, 7
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 PAUSE_S = 0.002
-SETTINGS = {"message.max.bytes": "60000000", "socket.request.max.bytes": "104857600"}
+AFTERWARDS_S = 0.3
 
 
-def _recompressed() -> bytes:
-    """20 MB of records that compress to about a fifth."""
-    rng = random.Random(1)
-    value = bytes(rng.choices(b"abcdefgh ", k=1000))
-    records = [Record(n, _now_ms(), None, value[n % 500 :] + value[: n % 500]) for n in range(20_000)]
-    return bytes(build_batch(records, compression=Compression.LZ4))
+def nothing(_place: Place, begun: Event, ended: Event) -> None:
+    begun.set()
+    ended.wait()
 
 
-def _many() -> bytes:
-    return bytes(
-        build_batch([Record(n, _now_ms(), None, b"v%d" % n) for n in range(1_000_000)], compression=Compression.LZ4)
+ROWS = {
+    row.name: row
+    for row in (
+        Row("quiet", nothing),
+        *batches.ROWS,
+        *attacks.ROWS,
+        *many_topics.ROWS,
+        *logs.ROWS,
+        *clusters.ROWS,
     )
-
-
-def _bomb() -> bytes:
-    return bytes(build_batch([Record(0, _now_ms(), None, bytes(100_000_000))], compression=Compression.GZIP))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-WORKS: dict[str, tuple[Callable[[], bytes], str]] = {
-    "recompressed": (_recompressed, "gzip"),
-    "many records": (_many, "producer"),
-    "bomb": (_bomb, "producer"),
 }
-"""The batch, and the topic's `compression.type`."""
 
 
-def send(port: int, topic: str, work: str, begun: Event, ended: Event) -> None:
-    """Produce the batch again and again until `ended`."""
-    batch = WORKS[work][0]()
-    head = struct.pack(">hhi", -1, -1, 30_000)  # no transactional id, acks=all, its timeout
-    request = frame(
-        PRODUCE, PRODUCE_VERSION, head, struct.pack(">i", 1), text(topic), struct.pack(">ii", 1, 0), data(batch)
-    )
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        while not ended.is_set():
-            connection.sendall(request)
-            begun.set()
-            size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
-            connection.recv(size, socket.MSG_WAITALL)
+class OneBroker:
+    def __init__(self, contender: Contender) -> None:
+        self.name = contender.name
+        self._contender = contender
+
+    def place(self) -> Place:
+        one = self._contender
+        return Place((one.port,), (one.pid(),), (one.port,), one.folder, one.http_port)
+
+    def restart(self, meanwhile: Callable[[], None]) -> None:
+        end(self._contender.pid(), signal.SIGTERM)
+        meanwhile()
+        self._contender.start()
 
 
-def waits(port: int, seconds: float) -> list[float]:
-    """How long each request of the small client took, in ms."""
+class ThreeBrokers:
+    def __init__(self, name: str, brokers: dict[int, int], controller: int | None = None) -> None:
+        """The process of each broker by its port, and the controller's port."""
+        self.name = name
+        self._brokers = brokers
+        self._controllers = () if controller is None else (controller,)
+
+    def place(self) -> Place:
+        ports = tuple(self._brokers)
+        return Place(ports, tuple(self._brokers.values()), (*ports[:-1], *self._controllers), Path(), 0)
+
+    def restart(self, meanwhile: Callable[[], None]) -> None:
+        raise NotImplementedError("no row starts a cluster anew")
+
+
+@contextlib.contextmanager
+def our_cluster(row: Row) -> Iterator[ThreeBrokers]:
+    with Cluster(row.brokers, row.settings, profile="kafka") as ours:
+        ports = {_port(broker.bootstrap_servers): broker.pid for broker in ours.brokers}
+        yield ThreeBrokers("odradek", ports, _port(ours.controller.bootstrap_servers))
+
+
+@contextlib.contextmanager
+def kafka_cluster(row: Row) -> Iterator[ThreeBrokers]:
+    with cluster.running("kafka", 0, row.brokers, row.settings) as theirs:
+        yield ThreeBrokers("kafka", {_port(each.address): each.pid for each in theirs.brokers.values()})
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def subjects(row: Row, script: str, *, alone: bool) -> Iterator[list[Subject]]:
+    """Odradek and, unless it is to run alone, Apache Kafka, as the row needs them."""
+    with contextlib.ExitStack() as stack:
+        if row.brokers > 1:
+            found: list[Subject] = [stack.enter_context(our_cluster(row))]
+            if not alone and not row.is_ours and not kafka_node.missing():
+                found.append(stack.enter_context(kafka_cluster(row)))
+        else:
+            measured = contenders(script, alone or row.is_ours, row.settings)
+            found = [OneBroker(stack.enter_context(serving(one))) for one in measured]
+        yield found
+
+
+def waits(port: int, seconds: float, is_over: Callable[[], bool] = lambda: False) -> list[float]:
+    """How long each request of the small client took, in ms; a little after it is over the client ends."""
     found: list[float] = []
-    with socket.create_connection(("127.0.0.1", port)) as connection:
+    with connected(port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        until = time.perf_counter() + seconds
+        while (now := time.perf_counter()) < until:
+            if is_over():
+                until = min(until, now + AFTERWARDS_S)
             began = time.perf_counter()
             connection.sendall(API_VERSIONS)
             size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
@@ -93,44 +134,74 @@ def waits(port: int, seconds: float) -> list[float]:
     return found
 
 
-def one_pass(contender: Contender, work: str, seconds: float) -> tuple[float, float]:
-    """The 99th percentile and the longest of the waits, in ms."""
-    topic = f"{work.replace(' ', '-')}-{time.monotonic_ns()}"
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{contender.port}"})
-    config = {"compression.type": WORKS[work][1], "retention.bytes": "100000000", "segment.bytes": "100000000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(30)
-    spawning = multiprocessing.get_context("spawn")
-    begun, ended = spawning.Event(), spawning.Event()
-    sender = spawning.Process(target=send, args=(contender.port, topic, work, begun, ended))
-    sender.start()
-    begun.wait(60)
-    found = waits(contender.port, seconds)
+def watch(port: int, ready: Event, begun: Event, ended: Event, seconds: float, found: Queue[list[float]]) -> None:
+    """Be a small client while the work is done; put how long each request took."""
+    gc.disable()
+    ready.set()
+    begun.wait(SECONDS)
+    found.put(waits(port, seconds, ended.is_set))
+
+
+def connected(port: int) -> socket.socket:
+    """A connection, as soon as the port is open."""
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            time.sleep(0.005)
+
+
+def do(name: str, place: Place, begun: Event, ended: Event) -> None:
+    """Do the work of a row."""
+    ROWS[name].work(place, begun, ended)
     ended.set()
-    sender.join(60)
-    admin.delete_topics([topic])[topic].result(30)
-    return statistics.quantiles(found, n=100)[-1], max(found)
+
+
+def one_pass(row: Row, subject: Subject, seconds: float) -> tuple[float, float]:
+    """The 99th percentile and the longest of the waits, in ms."""
+    place = subject.place()
+    spawning = multiprocessing.get_context("spawn")
+    begun, ended, found = spawning.Event(), spawning.Event(), spawning.Queue()
+    clients = []
+    for port in place.watched:
+        ready = spawning.Event()
+        limit = SECONDS if row.ends else seconds
+        clients.append(spawning.Process(target=watch, args=(port, ready, begun, ended, limit, found)))
+        clients[-1].start()
+        ready.wait(30)
+    worker = spawning.Process(target=do, args=(row.name, place, begun, ended))
+    if row.restarts:
+        subject.restart(worker.start)
+    else:
+        worker.start()
+    waits = [found.get(timeout=SECONDS + 60) for _ in clients]
+    ended.set()
+    for process in (*clients, worker):
+        process.join(SECONDS)
+    if worker.exitcode:
+        sys.exit(f"{row.name}, {subject.name}: the work failed")
+    return max(statistics.quantiles(each, n=100)[-1] for each in waits), max(map(max, waits))
 
 
 def main() -> None:
     parser = arguments("python -m benchmarks.stall", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS))
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
     options = parser.parse_args()
-    measured = contenders(options.kafka, options.alone, SETTINGS)
-    with contextlib.ExitStack() as running:
-        for contender in measured:
-            running.enter_context(serving(contender))
-            one_pass(contender, options.works[0], 3.0)  # warms up
-        for work in options.works:
-            figures: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in measured}
-            for _ in range(options.rounds):
-                for contender in measured:
-                    figures[contender.name].append(one_pass(contender, work, options.seconds))
-            for name, passes in figures.items():
-                p99, longest = (statistics.median(values) for values in zip(*passes, strict=True))
-                sys.stdout.write(f"{work}, {name}: p99 {p99:.1f} ms, longest {longest:.1f} ms\n")
-                sys.stdout.flush()
+    for row in (ROWS[name] for name in options.rows):
+        with subjects(row, options.kafka, alone=options.alone) as measured:
+            figures: dict[str, list[tuple[float, float]]] = {subject.name: [] for subject in measured}
+            for subject in measured:
+                row.prepare(subject)
+                figures[subject.name].append(one_pass(row, subject, options.seconds))
+            for _ in range(0 if row.ends else options.rounds - 1):
+                for subject in measured:
+                    figures[subject.name].append(one_pass(row, subject, options.seconds))
+        for name, passes in figures.items():
+            p99, longest = (statistics.median(values) for values in zip(*passes, strict=True))
+            sys.stdout.write(f"{row.name}, {name}: p99 {p99:.1f} ms, longest {longest:.1f} ms\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """Changes of partitions when brokers come and go, and when their directories fail.
 
+The partitions come from the image's index (`metadata.topics`). What would stay as it is is left out before a change is
+made of it, so that a step does not pay again for what the steps before it could not change.
+
 Source: Kafka's `ReplicationControlManager`, `handleBroker...` (KIP-631, KIP-841, KIP-858, KIP-966).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +19,7 @@ from controller.replica_rules import ReplicaRules
 from metadata.brokers import BrokerRegistration
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration, TopicImage
+from metadata.topics import LEADERLESS, NOT_PREFERRED, PartitionRegistration, TopicImage, eligible, in_sync
 from protocol.metadata.brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
 UNFENCED, FENCED = -1, 1
@@ -56,9 +59,13 @@ def unfence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Itera
 def take_over(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
     """The broker leads what has no leader and what it may lead."""
     rules = ReplicaRules(image, schema, coming=[broker_id])
-    return updates(
-        rules, _places(image, lambda partition: not partition.has_leader and broker_id in partition.replicas)
-    )
+
+    def may_lead(topic: TopicImage, partition: PartitionRegistration) -> bool:
+        is_known = broker_id in (*partition.isr, *partition.elr, *partition.last_known_elr)
+        return is_known or (broker_id in partition.replicas and rules.may_elect_uncleanly(topic.name))
+
+    places = image.topics.where(LEADERLESS)
+    return updates(rules, ((topic, index) for topic, index in places if may_lead(topic, topic.partitions[index])))
 
 
 def begin_controlled_shutdown(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
@@ -72,7 +79,7 @@ def begin_controlled_shutdown(image: MetadataImage, schema: ConfigSchema, broker
 def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
     """The broker leaves every ISR, and others lead; it stays eligible where too few are left (KIP-966)."""
     rules = ReplicaRules(image, schema, going=[broker_id])
-    return updates(rules, _places(image, lambda partition: broker_id in partition.isr), removed=[broker_id])
+    return updates(rules, _in_sync(rules, broker_id), removed=[broker_id])
 
 
 def crashed(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, keeps_alone: bool = False) -> Iterator[Any]:
@@ -81,55 +88,69 @@ def crashed(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, keeps
     With `keeps_alone` it stays eligible where it is the only replica: no other can have more.
     """
 
-    def is_affected(partition: PartitionRegistration) -> bool:
-        return broker_id in partition.isr or (broker_id in partition.elr and not keeps(partition))
-
     def keeps(partition: PartitionRegistration) -> bool:
         return keeps_alone and len(partition.replicas) == 1
 
     rules = ReplicaRules(image, schema, going=[broker_id])
-    for topic, index in _places(image, is_affected):
+    candidates = ((topic, index) for topic, index in _eligible(image, broker_id) if not keeps(topic.partitions[index]))
+    for topic, index in chain(_in_sync(rules, broker_id), candidates):
         unclean = () if keeps(topic.partitions[index]) else (broker_id,)
         yield from updates(rules, [(topic, index)], removed=[broker_id], unclean=unclean)
 
 
-def unregister(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[Any]:
-    """The broker leaves every ISR, and is no part of the cluster any more. Its replicas stay assigned."""
+def unregister(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> tuple[list[Any], bool]:
+    """The next step of taking a broker out of the cluster, and whether it is the last one, which alone unregisters it.
+
+    It leaves every ISR; its replicas stay assigned. If that takes several steps, the first one lets the broker shut
+    down, so that nobody gives it back meanwhile what it has left.
+    """
     rules = ReplicaRules(image, schema, going=[broker_id])
-    places = _places(image, lambda partition: broker_id in partition.isr or broker_id in partition.elr)
-    records = list(updates(rules, places, removed=[broker_id]))
+    enough = (
+        (topic, index)
+        for topic, index in _eligible(image, broker_id)
+        if len(topic.partitions[index].isr) >= rules.min_isr(topic)  # so nobody has to be eligible any more
+    )
+    left = list(islice(updates(rules, chain(_in_sync(rules, broker_id), enough), removed=[broker_id]), MOST_IN_A_STEP))
     broker = image.cluster.brokers[broker_id]
-    return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)]
+    if len(left) == MOST_IN_A_STEP:
+        return [*_begin_shutdown(broker), *left], False
+    return [*left, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)], True
 
 
 def directories_failed(
     image: MetadataImage, schema: ConfigSchema, broker_id: int, offline: Collection[UUID | None]
-) -> list[Any]:
-    """Replicas in directories that are newly offline leave their ISR, and lead nothing (KIP-858)."""
+) -> tuple[list[Any], bool]:
+    """The next step for directories that are newly offline, and whether it is the last one, which alone notes them.
+
+    Replicas in them leave their ISR, and lead nothing (KIP-858).
+    """
     broker = image.cluster.brokers[broker_id]
     failed = [directory for directory in broker.directories if directory in offline]
     if not failed:
-        return []
-
-    def is_affected(partition: PartitionRegistration) -> bool:
-        return (broker_id, True) in zip(
-            partition.replicas, (directory in failed for directory in partition.directories), strict=False
-        )
-
+        return [], True
     rules = ReplicaRules(image, schema, going=[broker_id])
+    places = (
+        (topic, index)
+        for topic, index in _in_sync(rules, broker_id)
+        if topic.partitions[index].directory_of(broker_id) in failed
+    )
+    changed = list(islice(updates(rules, places, removed=[broker_id]), MOST_IN_A_STEP))
+    if len(changed) == MOST_IN_A_STEP:
+        return changed, False
     left = tuple(directory for directory in broker.directories if directory not in failed)
-    records = list(updates(rules, _places(image, is_affected), removed=[broker_id]))
-    return [*records, _change(broker, log_dirs=left)]
+    return [*changed, _change(broker, log_dirs=left)], True
 
 
 def needs_steps(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> bool:
-    """Whether `leave` changes more partitions than one decision may."""
-    return next(islice(leave(image, schema, broker_id), MOST_IN_A_STEP, None), None) is not None
+    """Whether there are more partitions to `leave` than one decision may change."""
+    places = _in_sync(ReplicaRules(image, schema, going=[broker_id]), broker_id)
+    return next(islice(places, MOST_IN_A_STEP, None), None) is not None
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:
     """Whether any partition has the broker as its leader."""
-    return next(_places(image, lambda partition: partition.leader == broker_id), None) is not None
+    places = image.topics.where(in_sync(broker_id))
+    return any(topic.partitions[index].leader == broker_id for topic, index in places)
 
 
 def updates(
@@ -153,7 +174,7 @@ def elect_uncleanly(image: MetadataImage, schema: ConfigSchema, most: int) -> li
     """Leaders for partitions that have none, where `unclean.leader.election.enable` allows it; at most so many."""
     rules = ReplicaRules(image, schema)
     records: list[Any] = []
-    for topic, index in _places(image, lambda partition: not partition.has_leader):
+    for topic, index in image.topics.where(LEADERLESS):
         if rules.may_elect_uncleanly(topic.name):
             records += updates(rules, [(topic, index)])
             if len(records) >= most:
@@ -165,7 +186,11 @@ def elect_preferred(image: MetadataImage, schema: ConfigSchema, most: int) -> li
     """The first replica as leader wherever it may be and is not; at most so many changes."""
     rules = ReplicaRules(image, schema)
     records: list[Any] = []
-    for topic, index in _places(image, lambda partition: partition.leader != partition.replicas[0]):
+    for topic, index in image.topics.where(NOT_PREFERRED):
+        partition = topic.partitions[index]
+        first = partition.replicas[0]
+        if first not in (partition.isr or partition.elr) or not rules.is_active(first):
+            continue
         change = PartitionChange(rules, topic, index)
         change.election = Election.PREFERRED
         record = change.record()
@@ -183,11 +208,24 @@ def image_after(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
     return delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
 
-def _places(image: MetadataImage, matches: Callable[[PartitionRegistration], bool]) -> Iterator[Place]:
-    for topic in image.topics.sorted():
-        for index, partition in topic.in_order():
-            if matches(partition):
-                yield topic, index
+def _in_sync(rules: ReplicaRules, broker_id: int) -> Iterator[Place]:
+    """The partitions in whose ISR the broker is, without those that it cannot leave, and does not lead any more."""
+    for topic, index in rules.image.topics.where(in_sync(broker_id)):
+        partition = topic.partitions[index]
+        stays = len(partition.isr) == 1 and not rules.elr_enabled  # the last one does
+        if not stays or partition.has_leader or rules.may_elect_uncleanly(topic.name):
+            yield topic, index
+
+
+def _eligible(image: MetadataImage, broker_id: int) -> Iterator[Place]:
+    """The partitions of which the broker is an eligible leader replica, and not in sync."""
+    for topic, index in image.topics.where(eligible(broker_id)):
+        if broker_id not in topic.partitions[index].isr:
+            yield topic, index
+
+
+def _begin_shutdown(broker: BrokerRegistration) -> list[Any]:
+    return [_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN)] if broker.is_active else []
 
 
 def _change(broker: BrokerRegistration, **changed: Any) -> BrokerRegistrationChangeRecord:

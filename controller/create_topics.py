@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,9 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.create_topics.v7.response import CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
+from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import (
+    MOST_RECORDS,
     ConfigSchema,
     Decision,
     MutationQuota,
@@ -66,48 +69,92 @@ class NewTopic:
             yield partition_record(topic, index, partition)
 
 
+class TopicCreation:
+    """The creation of the topics of one request, in steps: each that can be is created, whatever happens to the others.
+
+    Raises Timeout, and PolicyViolation if there are too many partitions.
+    """
+
+    def __init__(self, request: CreateTopicsRequest, around: Surroundings, quota: MutationQuota) -> None:
+        self._named = Counter(topic.name for topic in request.topics)
+        allowed = [t for t in request.topics if self._named[t.name] == 1 and t.name != CLUSTER_METADATA_TOPIC_NAME]
+        if allowed:
+            require_time_left(request.timeout)
+        _require_few_partitions(allowed, around.schema)
+        self._validate_only = request.validate_only
+        self._around = around
+        self._quota = quota
+        self._left = deque(allowed)
+        self._results: list[CreatableTopicResult] = []
+        at_most = sum(1 + _partition_count(topic, around.schema) + len(topic.configs) for topic in allowed)
+        self._uncounted = deque(allowed if at_most > MOST_RECORDS else ())
+        self._records = 0
+
+    def step(self, image: MetadataImage) -> Decision[bool]:
+        """Decide on some of the topics; the response is whether others are left.
+
+        Raises PolicyViolation for too many records, before anything is changed: they are counted first, in steps too,
+        if there may be too many.
+        """
+        if self._uncounted:
+            self._count(image)
+            return Decision([], True)
+        records: list[Any] = []
+        while self._left and len(records) < MOST_IN_A_STEP:
+            wanted = self._left.popleft()
+            try:
+                topic = _plan(image, wanted, self._around)
+                self._quota.charge(topic.name, len(topic.partitions))
+            except KafkaError as error:
+                self._results.append(failed(wanted.name, error))
+            else:
+                records += topic.records()
+                self._results.append(_created(topic, self._around.schema))
+        return Decision([] if self._validate_only else records, bool(self._left))
+
+    def _count(self, image: MetadataImage) -> None:
+        end = self._records + MOST_IN_A_STEP
+        while self._uncounted and self._records < end:
+            with suppress(KafkaError):
+                self._records += sum(1 for _ in _plan(image, self._uncounted.popleft(), self._around).records())
+        if not self._uncounted:
+            require_few_records(self._records)
+
+    @property
+    def response(self) -> CreateTopicsResponse:
+        """The answer, once nothing is left."""
+        return CreateTopicsResponse(
+            throttle_time=self._quota.throttle_time, topics=(*self._results, *_never_allowed(self._named))
+        )
+
+
 def decide(
     image: MetadataImage, request: CreateTopicsRequest, around: Surroundings, quota: MutationQuota
 ) -> Decision[CreateTopicsResponse]:
-    """Topics that can be created are, whatever happens to the others of the request.
-
-    Raises Timeout, and PolicyViolation if there are too many partitions or records.
-    """
-    named = Counter(topic.name for topic in request.topics)
-    allowed = [t for t in request.topics if named[t.name] == 1 and t.name != CLUSTER_METADATA_TOPIC_NAME]
-    if allowed:
-        require_time_left(request.timeout)
-    _require_few_partitions(allowed, around.schema)
-    results: list[CreatableTopicResult] = []
-    created: list[NewTopic] = []
-    for wanted in allowed:
-        try:
-            topic = _plan(image, wanted, around)
-            quota.charge(topic.name, len(topic.partitions))
-        except KafkaError as error:
-            results.append(failed(wanted.name, error))
-        else:
-            created.append(topic)
-            results.append(_created(topic, around.schema))
-    results += _never_allowed(named)
-    records = [record for topic in created for record in topic.records()]
-    require_few_records(len(records))
-    response = CreateTopicsResponse(throttle_time=quota.throttle_time, topics=tuple(results))
-    return Decision([] if request.validate_only else records, response)
+    """All steps of a creation at once, for few topics. Raises what the creation does."""
+    creation = TopicCreation(request, around, quota)
+    records: list[Any] = []
+    is_unfinished = True
+    while is_unfinished:
+        step = creation.step(image)
+        records += step.records
+        is_unfinished = step.response
+    return Decision(records, creation.response)
 
 
 def _require_few_partitions(topics: Iterable[CreatableTopic], schema: ConfigSchema) -> None:
     """Raises PolicyViolation; nothing is planned before, so that no absurd number costs anything."""
-    count = 0
-    for topic in topics:
-        if topic.assignments:
-            count += len(topic.assignments)
-        else:
-            count += schema.partition_count if topic.num_partitions == BY_DEFAULT else max(topic.num_partitions, 0)
+    count = sum(_partition_count(topic, schema) for topic in topics)
     if count > MOST_PARTITIONS:
         raise PolicyViolation(
             f"The request would create {count} partitions; {MOST_PARTITIONS} are the most. Use several requests."
         )
+
+
+def _partition_count(topic: CreatableTopic, schema: ConfigSchema) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return schema.partition_count if topic.num_partitions == BY_DEFAULT else max(topic.num_partitions, 0)
 
 
 def _never_allowed(named: Counter[str]) -> Iterator[CreatableTopicResult]:

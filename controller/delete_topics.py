@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
+from typing import Any
 from uuid import UUID
 
 from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsResponse
@@ -25,27 +26,64 @@ from protocol.metadata.topics import RemoveTopicRecord
 ONCE = 1
 
 
+MOST_IN_A_STEP = 100
+"""The most partitions that one decision deletes, as long as a topic has no more: their files are closed and their
+folders renamed when it is published, in one turn of the loop."""
+
+
+class TopicDeletion:
+    """The deletion of the topics of one request, in steps. Raises Timeout."""
+
+    def __init__(self, request: DeleteTopicsRequest, quota: MutationQuota) -> None:
+        self._request = request
+        self._quota = quota
+        self._ids = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id is not None)
+        self._names = Counter(t.name for t in request.topics if t.name is not None and t.topic_id is None)
+        if ONCE in (*self._ids.values(), *self._names.values()):
+            require_time_left(request.timeout)
+        self._left: deque[TopicImage] | None = None
+        self._refused: list[DeletableTopicResult] = [*_malformed(request)]
+        self._deleted: list[DeletableTopicResult] = []
+
+    def step(self, image: MetadataImage) -> Decision[bool]:
+        """Delete some of the topics; the response is whether others are left. What is gone meanwhile was deleted."""
+        if self._left is None:
+            found, refused = _find(image.topics, self._ids, self._names)
+            self._left = deque(found)
+            self._refused += refused
+        records = []
+        partitions = 0
+        while self._left and partitions < MOST_IN_A_STEP:
+            topic = self._left.popleft()
+            try:
+                self._quota.charge(topic.name, topic.partition_count)
+            except ThrottlingQuotaExceeded as error:
+                self._refused.append(DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=error.code))
+                continue
+            if topic.id in image.topics.names:
+                records.append(RemoveTopicRecord(topic_id=topic.id))
+            self._deleted.append(
+                DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.none, error_message=None)
+            )
+            partitions += topic.partition_count
+        return Decision(records, bool(self._left))
+
+    @property
+    def response(self) -> DeleteTopicsResponse:
+        """The answer, once nothing is left: results of refused entries come first, then those of deleted topics."""
+        return DeleteTopicsResponse(throttle_time=self._quota.throttle_time, responses=(*self._refused, *self._deleted))
+
+
 def decide(image: MetadataImage, request: DeleteTopicsRequest, quota: MutationQuota) -> Decision[DeleteTopicsResponse]:
-    """Results of refused entries come first, then those of the deleted topics. Raises Timeout."""
-    ids = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id is not None)
-    names = Counter(t.name for t in request.topics if t.name is not None and t.topic_id is None)
-    if ONCE in (*ids.values(), *names.values()):
-        require_time_left(request.timeout)
-    found, refused = _find(image.topics, ids, names)
-    results, deleted = [*_malformed(request), *refused], []
-    for topic in found:
-        try:
-            quota.charge(topic.name, topic.partition_count)
-        except ThrottlingQuotaExceeded as error:
-            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=error.code))
-        else:
-            deleted.append(topic)
-    results += [
-        DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.none, error_message=None)
-        for topic in deleted
-    ]
-    response = DeleteTopicsResponse(throttle_time=quota.throttle_time, responses=tuple(results))
-    return Decision([RemoveTopicRecord(topic_id=topic.id) for topic in deleted], response)
+    """All steps of a deletion at once, for few topics. Raises what the deletion does."""
+    deletion = TopicDeletion(request, quota)
+    records: list[Any] = []
+    is_unfinished = True
+    while is_unfinished:
+        step = deletion.step(image)
+        records += step.records
+        is_unfinished = step.response
+    return Decision(records, deletion.response)
 
 
 def _find(

@@ -17,7 +17,7 @@ from controller.decision import Decision, Surroundings, require_few_records, req
 from controller.partition_change import Election, PartitionChange
 from controller.replica_rules import ReplicaRules
 from metadata.image import MetadataImage
-from metadata.topics import TopicImage
+from metadata.topics import PartitionRegistration, TopicImage
 from protocol.durations import ZERO
 from protocol.errors import (
     ElectionNotNeeded,
@@ -108,8 +108,8 @@ class Elections:
                 yield _Wanted(topic, index, outcomes)
 
     def _in_need(self, image: MetadataImage, topic: TopicImage) -> Iterator[int]:
-        for index in range(topic.partition_count):
-            if not isinstance(self._refusal(image, topic.name, index), ElectionNotNeeded):
+        for index, partition in topic.in_order():
+            if not self._is_fine(partition) or self._is_offline_here(partition, topic.name, index):
                 yield index
 
     def _refusal(self, image: MetadataImage, name: str, index: int) -> KafkaError | None:
@@ -120,11 +120,18 @@ class Elections:
         partition = topic.partitions.get(index)
         if partition is None:
             return UnknownTopicOrPartition(f"No such partition as {name}-{index}")
-        if partition.replicas == (self._around.node_id,) and self._around.is_offline(name, index):
+        if self._is_offline_here(partition, name, index):
             return self._none_to_elect()
+        if self._is_fine(partition):
+            return ElectionNotNeeded("Leader election not needed for topic partition.")
+        return None
+
+    def _is_offline_here(self, partition: PartitionRegistration, name: str, index: int) -> bool:
+        return partition.replicas == (self._around.node_id,) and self._around.is_offline(name, index)
+
+    def _is_fine(self, partition: PartitionRegistration) -> bool:
         is_preferred = self._request.election_type == PREFERRED
-        is_fine = partition.leader == partition.replicas[0] if is_preferred else partition.has_leader
-        return ElectionNotNeeded("Leader election not needed for topic partition.") if is_fine else None
+        return partition.leader == partition.replicas[0] if is_preferred else partition.has_leader
 
     def _none_to_elect(self) -> KafkaError:
         error = NONE_TO_ELECT[self._request.election_type]

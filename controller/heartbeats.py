@@ -209,16 +209,17 @@ def decide(
         sessions.shutdown_ended(broker.id)
     elif records or current is not state:
         sessions.shutdown_moved(broker.id, next_offset + len(records) - 1)
-    image = broker_changes.image_after(image, records)
-    records += broker_changes.directories_failed(image, schema, broker.id, request.offline_log_dirs)
-    records += _cordoned(broker, request)
+    failed, is_last = broker_changes.directories_failed(
+        broker_changes.image_after(image, records), schema, broker.id, request.offline_log_dirs
+    )
+    records += [*failed, *_cordoned(broker, request)]
     if state is BrokerControlState.MAY_SHUT_DOWN:
         sessions.end(broker.id)
     reply = HeartbeatReply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=state in (BrokerControlState.FENCED, BrokerControlState.MAY_SHUT_DOWN),
         should_shut_down=state is BrokerControlState.MAY_SHUT_DOWN,
-        is_unfinished=is_unfinished,
+        is_unfinished=is_unfinished or not is_last,
     )
     return Decision(records, reply)
 

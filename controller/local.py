@@ -28,6 +28,10 @@ from metadata.image import MetadataImage
 R = TypeVar("R")
 logger = structlog.get_logger(__name__)
 
+MOST_AT_ONCE = 1_000
+"""Decisions that became durable together are published together while they have no more records than this: all that
+follows the image is told in one turn of the loop."""
+
 Publish = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
 """Tells all that follows the image of a change; the image is the one after it."""
 
@@ -142,7 +146,7 @@ class LocalController:
         """Publish what has become durable, until there is nothing left."""
         try:
             while self._pending:
-                group = list(self._pending)
+                group = self._next_group()
                 try:
                     await self._log.durable(group[-1].offset)
                 except NoRoomError:
@@ -155,6 +159,17 @@ class LocalController:
                 await self._publish_group(group)
         finally:
             self._committing = None
+
+    def _next_group(self) -> list[_Pending]:
+        """The first pending decision, and as many after it as may be published with it."""
+        group: list[_Pending] = []
+        count = 0
+        for each in self._pending:
+            count += len(each.records)
+            if group and count > MOST_AT_ONCE:
+                break
+            group.append(each)
+        return group
 
     async def _publish_group(self, group: Sequence[_Pending]) -> None:
         delta, image = group[0].delta, group[-1].image

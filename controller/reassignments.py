@@ -6,8 +6,9 @@ AlterPartition that brings the last of them removes the old ones (`controller.pa
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.schema.alter_partition_reassignments.v1 import (
     AlterPartitionReassignmentsRequest,
@@ -25,12 +26,13 @@ from kio.schema.list_partition_reassignments.v0.response import (
     OngoingTopicReassignment,
 )
 
-from controller.decision import ConfigSchema, Decision, require_few_records, require_time_left
+from controller.broker_changes import MOST_IN_A_STEP
+from controller.decision import MOST_RECORDS, ConfigSchema, Decision, require_few_records, require_time_left
 from controller.partition_change import Election, PartitionChange
 from controller.placement import check_replicas
 from controller.replica_rules import ReplicaRules
 from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration, TopicImage
+from metadata.topics import REASSIGNING, PartitionRegistration, TopicImage
 from protocol.durations import ZERO
 from protocol.errors import (
     InvalidReplicaAssignment,
@@ -39,37 +41,81 @@ from protocol.errors import (
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
 )
+from protocol.topic_partition import by_topic
 
 
-def decide(
-    image: MetadataImage, request: AlterPartitionReassignmentsRequest, schema: ConfigSchema
-) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin or cancel every reassignment that can be. Raises Timeout, and PolicyViolation for too many changes."""
-    if request.topics:
-        require_time_left(request.timeout)
-    rules = ReplicaRules(image, schema)
-    records: list[Any] = []
-    responses = []
-    for topic in request.topics:
-        results = []
-        for wanted in topic.partitions:
-            try:
-                record = _change(rules, topic.name, wanted, request.allow_replication_factor_change)
-            except KafkaError as error:
-                results.append(result(wanted, error))
-            else:
-                results.append(result(wanted, None))
-                records += [] if record is None else [record]
-        responses.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(results)))
-    require_few_records(len(records))
-    response = AlterPartitionReassignmentsResponse(
-        throttle_time=ZERO,
-        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
-        error_code=ErrorCode.none,
-        error_message=None if request.topics else "",
-        responses=tuple(responses),
-    )
-    return Decision(records, response)
+class Reassignments:
+    """The reassignments of one request, in steps: each that can be is begun or cancelled. Raises Timeout."""
+
+    def __init__(self, request: AlterPartitionReassignmentsRequest, schema: ConfigSchema) -> None:
+        if request.topics:
+            require_time_left(request.timeout)
+        self._request = request
+        self._schema = schema
+        self._results: list[tuple[str, list[ReassignablePartitionResponse]]] = []
+        self._left: deque[_Wanted] = deque()
+        for topic in request.topics:
+            results: list[ReassignablePartitionResponse] = []
+            self._results.append((topic.name, results))
+            self._left += (_Wanted(topic.name, wanted, results) for wanted in topic.partitions)
+        self._uncounted = deque(self._left if len(self._left) > MOST_RECORDS else ())
+        self._changes = 0
+
+    def step(self, image: MetadataImage) -> Decision[bool]:
+        """Decide on some of the partitions; the response is whether others are left.
+
+        Raises PolicyViolation for too many changes, before anything is changed: if a request names more partitions than
+        may be changed, its changes are counted first, in steps too.
+        """
+        rules = ReplicaRules(image, self._schema)
+        if self._uncounted:
+            self._count(rules)
+            return Decision([], True)
+        records: list[Any] = []
+        for wanted in _some_of(self._left):
+            record, error = self._decide(rules, wanted)
+            records += [] if record is None else [record]
+            wanted.results.append(result(wanted.partition, error))
+        return Decision(records, bool(self._left))
+
+    def _count(self, rules: ReplicaRules) -> None:
+        self._changes += sum(self._decide(rules, wanted)[0] is not None for wanted in _some_of(self._uncounted))
+        if not self._uncounted:
+            require_few_records(self._changes)
+
+    def _decide(self, rules: ReplicaRules, wanted: _Wanted) -> tuple[Any, KafkaError | None]:
+        """The record of the change, if anything changes, and why it cannot be made, if it cannot."""
+        try:
+            return _change(rules, wanted.topic, wanted.partition, self._request.allow_replication_factor_change), None
+        except KafkaError as error:
+            return None, error
+
+    @property
+    def response(self) -> AlterPartitionReassignmentsResponse:
+        """The answer, once nothing is left."""
+        return AlterPartitionReassignmentsResponse(
+            throttle_time=ZERO,
+            allow_replication_factor_change=self._request.allow_replication_factor_change or not self._request.topics,
+            error_code=ErrorCode.none,
+            error_message=None if self._request.topics else "",
+            responses=tuple(
+                ReassignableTopicResponse(name=name, partitions=tuple(results)) for name, results in self._results
+            ),
+        )
+
+
+class _Wanted(NamedTuple):
+    """What is wanted of a partition, and the results of its topic, to which its own is to be added."""
+
+    topic: str
+    partition: ReassignablePartition
+    results: list[ReassignablePartitionResponse]
+
+
+def _some_of(wanted: deque[_Wanted]) -> Iterator[_Wanted]:
+    """Take away as many as one decision may change."""
+    for _ in range(min(len(wanted), MOST_IN_A_STEP)):
+        yield wanted.popleft()
 
 
 def _change(rules: ReplicaRules, name: str, wanted: ReassignablePartition, may_change_factor: bool) -> Any:
@@ -149,7 +195,7 @@ Asked = Iterable[tuple[str, Iterable[int]]]
 def listed(image: MetadataImage, asked: Asked | None) -> ListPartitionReassignmentsResponse:
     """The reassignments in progress, of those partitions or of all; unknown ones are left out, as in Kafka."""
     if asked is None:
-        asked = [(topic.name, range(topic.partition_count)) for topic in image.topics.sorted()]
+        asked = sorted(by_topic((topic.name, index) for topic, index in image.topics.where(REASSIGNING)).items())
     topics = []
     for name, indexes in asked:
         partitions = tuple(_ongoing(image.topics.get(name), indexes))

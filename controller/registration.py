@@ -149,8 +149,11 @@ def require_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerReg
     return broker
 
 
-def unregister(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Decision[None]:
-    """UnregisterBroker: the broker is no part of the cluster any more. Raises BrokerIdNotRegistered."""
+def unregister(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Decision[bool]:
+    """UnregisterBroker: the broker is no part of the cluster any more. Raises BrokerIdNotRegistered.
+
+    While it still has many partitions, the response is False: the next step is to be decided.
+    """
     if broker_id not in image.cluster.brokers:
         raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
-    return Decision(broker_changes.unregister(image, schema, broker_id), None)
+    return Decision(*broker_changes.unregister(image, schema, broker_id))

@@ -39,6 +39,7 @@ class ReplicaRules:
         self._schema = schema
         self._going = frozenset(going)
         self._coming = frozenset(coming)
+        self._defaults: dict[str, str] = {}
 
     def is_active(self, broker_id: int) -> bool:
         """Whether the broker is registered, not fenced, and not shutting down."""
@@ -71,7 +72,13 @@ class ReplicaRules:
         return self._config(topic_name, UNCLEAN_ELECTION) == "true"
 
     def _config(self, topic_name: str, name: str) -> str:
-        return self._schema.topic_value(self.image.configs.of(ResourceType.TOPIC, topic_name), name)
+        configs = self.image.configs.of(ResourceType.TOPIC, topic_name)
+        if configs:
+            return self._schema.topic_value(configs, name)
+        known = self._defaults.get(name)
+        if known is None:
+            known = self._defaults[name] = self._schema.topic_value(configs, name)
+        return known
 
 
 def elr_enabled(image: MetadataImage) -> bool:

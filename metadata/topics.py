@@ -2,6 +2,10 @@
 
 Maps are persistent: a change of one partition copies a few nodes of a tree, however many partitions there are, and
 images that readers still hold stay as they were.
+
+An index has the partitions of which something holds that decisions ask for (`Fact`): that a broker is in sync, that
+there is no leader. So what concerns one broker costs what that broker has, and not what the cluster has (Kafka's
+`BrokersToIsrs`). The partitions of a topic are the bits of one number, which is small and changed at once.
 """
 
 from __future__ import annotations
@@ -86,6 +90,45 @@ class PartitionRegistration:
         )
 
 
+Fact = tuple[int, int]
+"""Something that holds of a partition: one of those below, with a broker's id or 0."""
+_IN_SYNC, _ELIGIBLE = 0, 1
+LEADERLESS: Fact = 2, 0
+"""The partition has no leader."""
+NOT_PREFERRED: Fact = 3, 0
+"""Another than the first replica leads, or none."""
+REASSIGNING: Fact = 4, 0
+"""Replicas are being added or removed."""
+
+
+def in_sync(broker_id: int) -> Fact:
+    """The broker is in the ISR."""
+    return _IN_SYNC, broker_id
+
+
+def eligible(broker_id: int) -> Fact:
+    """The broker is an eligible leader replica (KIP-966)."""
+    return _ELIGIBLE, broker_id
+
+
+def facts_of(partition: PartitionRegistration) -> set[Fact]:
+    """All that holds of a partition."""
+    facts = {(_IN_SYNC, broker_id) for broker_id in partition.isr}
+    for broker_id in partition.elr:
+        facts.add((_ELIGIBLE, broker_id))
+    if partition.leader != partition.replicas[0]:
+        facts.add(NOT_PREFERRED)
+        if not partition.has_leader:
+            facts.add(LEADERLESS)
+    if partition.adding_replicas or partition.removing_replicas:
+        facts.add(REASSIGNING)
+    return facts
+
+
+Index = Map[Fact, Map[UUID, int]]
+"""By fact and topic id the partitions of which it holds, as bits; no number is 0, and no map is empty."""
+
+
 def in_order(partitions: Map[int, PartitionRegistration]) -> Iterator[tuple[int, PartitionRegistration]]:
     """(index, partition), by index."""
     return ((index, partitions[index]) for index in range(len(partitions)))
@@ -118,11 +161,15 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
-    """All topics by name; `names` has the name of each id, `collisions` the names that share a key of metrics."""
+    """All topics by name; `names` has the name of each id, `collisions` the names that share a key of metrics.
+
+    `index` has the partitions by what holds of them.
+    """
 
     by_name: Map[str, TopicImage] = Map()
     names: Map[UUID, str] = Map()
     collisions: Map[str, frozenset[str]] = Map()
+    index: Index = Map()
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -142,10 +189,26 @@ class TopicsImage:
         """Every topic, by name."""
         return [self.by_name[name] for name in sorted(self.by_name)]
 
+    def where(self, fact: Fact) -> Iterator[tuple[TopicImage, int]]:
+        """(topic, index) of each partition of which it holds, in an order that is the same in every run."""
+        for topic_id, bits in self.index.get(fact, _NOWHERE).items():
+            topic, left = self.by_name[self.names[topic_id]], bits
+            while left:
+                lowest = left & -left
+                yield topic, lowest.bit_length() - 1
+                left ^= lowest
+
+    def count(self, fact: Fact) -> int:
+        """The number of partitions of which it holds."""
+        return sum(bits.bit_count() for bits in self.index.get(fact, _NOWHERE).values())
+
     def colliding_with(self, name: str) -> str | None:
         """The first existing topic that would share its metric names with `name` (itself included), if any."""
         key = collision_key(name)
         return None if key is None else min(self.collisions.get(key, ()), default=None)
+
+
+_NOWHERE: Map[UUID, int] = Map()
 
 
 class TopicDelta:
@@ -246,7 +309,42 @@ class TopicsDelta:
             if delta.before is None:
                 names[topic.id] = topic.name
                 collisions = _with(collisions, topic.name)
-        return TopicsImage(by_name.finish(), names.finish(), collisions)
+        return TopicsImage(by_name.finish(), names.finish(), collisions, self._indexed())
+
+    def _indexed(self) -> Index:
+        """The index after the changes, of which only the changed partitions are looked at."""
+        flips: dict[Fact, dict[UUID, int]] = {}
+        for topic in self.deleted.values():
+            for index, partition in topic.partitions.items():
+                _flip(flips, topic.id, index, facts_of(partition))
+        for delta in self.changed.values():
+            known = None if delta.before is None else delta.before.partitions
+            for index, after in delta.changed.items():
+                before = None if known is None else known.get(index)
+                _flip(flips, delta.after.id, index, facts_of(after) ^ (set() if before is None else facts_of(before)))
+        if not flips:
+            return self._image.index
+        found = self._image.index.mutate()
+        for fact, by_topic in flips.items():
+            places = found.get(fact, _NOWHERE).mutate()
+            for topic_id, bits in by_topic.items():
+                left = places.get(topic_id, 0) ^ bits
+                if left:
+                    places[topic_id] = left
+                else:
+                    places.pop(topic_id, None)
+            if places:
+                found[fact] = places.finish()
+            else:
+                found.pop(fact, None)
+        return found.finish()
+
+
+def _flip(flips: dict[Fact, dict[UUID, int]], topic_id: UUID, index: int, facts: set[Fact]) -> None:
+    """Note that these facts hold of a partition now if they did not before, and the other way round."""
+    for fact in facts:
+        by_topic = flips.setdefault(fact, {})
+        by_topic[topic_id] = by_topic.get(topic_id, 0) ^ 1 << index
 
 
 def _unknown(record: Record) -> str:

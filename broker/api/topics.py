@@ -56,11 +56,10 @@ from broker.membership.metadata_cache import alive_ids
 from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from controller.create_partitions import decide as decide_partitions
-from controller.create_topics import decide as decide_creation
-from controller.delete_topics import decide as decide_deletion
+from controller.create_topics import TopicCreation
+from controller.delete_topics import TopicDeletion
 from controller.elections import Elections
-from controller.reassignments import decide as decide_reassignment
-from controller.reassignments import listed
+from controller.reassignments import Reassignments, listed
 from metadata import topic_names
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
@@ -76,7 +75,10 @@ CREATE_TOPICS_WITH_QUOTAS = 6
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= CREATE_TOPICS_WITH_QUOTAS)
-    response = await controller.submit(lambda image: decide_creation(image, request, controller.around, quota))
+    creation = TopicCreation(request, controller.around, quota)
+    while await controller.submit(creation.step):
+        pass
+    response = creation.response
     return response if ctx.permissions is None else _without_hidden_configs(ctx, response)
 
 
@@ -110,7 +112,10 @@ async def _delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> D
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= DELETE_TOPICS_WITH_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide_deletion(image, request, quota))
+    deletion = TopicDeletion(request, quota)
+    while await ctx.controller.submit(deletion.step):
+        pass
+    return deletion.response
 
 
 def _failed_as_a_whole(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
@@ -249,7 +254,11 @@ def _partition(
 async def alter_partition_reassignments(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await ctx.controller.submit(lambda image: decide_reassignment(image, request, ctx.controller.around.schema))
+    controller = ctx.controller
+    reassignments = Reassignments(request, controller.around.schema)
+    while await controller.submit(reassignments.step):
+        pass
+    return reassignments.response
 
 
 def list_partition_reassignments(

@@ -123,7 +123,8 @@ class ControllerService:
 
     async def unregister(self, broker_id: int) -> None:
         """Take a broker out of the cluster. Raises KafkaError."""
-        await self._controller.submit(lambda image: registration.unregister(image, self._schema, broker_id))
+        while not await self._controller.submit(lambda image: registration.unregister(image, self._schema, broker_id)):
+            pass
         self.sessions.forget(broker_id)
         self.observers.forget(broker_id)
 

@@ -35,7 +35,7 @@ from broker.membership.metadata_copy import (
 )
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClient, PeerClients
-from controller.quorum.metadata_batches import MetadataLogError
+from controller.quorum.metadata_batches import CommittedBatch, MetadataLogError
 from controller.quorum.snapshots import SnapshotId
 from metadata.delta import ImageLoader, MetadataDelta
 from metadata.difference import delta_to
@@ -48,6 +48,10 @@ T = TypeVar("T")
 
 MAX_WAIT_MS = 500
 """How long a controller holds a fetch back for which there is nothing (`KafkaRaftClient.MAX_FETCH_WAIT_MS`)."""
+
+MOST_AT_ONCE = 1_000
+"""Batches are published together while they have no more records than this; before the next ones the loop has other
+turns. An answer of a megabyte has ten times as many."""
 
 Publish = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
 
@@ -260,17 +264,23 @@ class MetadataObserver:
     # -- applying
 
     async def _apply(self, size: int) -> None:
-        last = None
+        last, records = None, 0
         for batch in self._log.take_committed(self.high_watermark):
+            if last is not None and records + len(batch.records) > MOST_AT_ONCE:
+                await self._publish_up_to(last)
+                records = 0
             self._loader.load(batch.records)
-            last = batch
+            last, records = batch, records + len(batch.records)
         if last is None:
             return
+        await self._publish_up_to(last)
+        if self._copy.grown(size) and (self._saving is None or self._saving.done()) and not self._loader.in_transaction:
+            self._saving = asyncio.create_task(self._save(self.image), name="metadata-snapshot")
+
+    async def _publish_up_to(self, last: CommittedBatch) -> None:
         self._complaint = ""
         delta = self._loader.publish(last.last_offset, last.epoch, last.timestamp)
         await self._published(delta, self._loader.image)
-        if self._copy.grown(size) and (self._saving is None or self._saving.done()) and not self._loader.in_transaction:
-            self._saving = asyncio.create_task(self._save(self.image), name="metadata-snapshot")
 
     async def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
         publishing = asyncio.ensure_future(self._publish(delta, image))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Labelled, Metrics, RecentRates
 from controller.quorum.metadata_log import MetadataLog
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration
+from metadata.topics import LEADERLESS, NOT_PREFERRED, PartitionRegistration
 
 CONTROLLER = "kafka_controller_kafkacontroller_"
 RAFT = "kafka_server_raft_metrics_"
@@ -45,7 +45,7 @@ def register_controller_metrics(
     elections: UncleanElections,
     rates: RecentRates,
 ) -> None:
-    """Register the metrics for `/metrics`. Partitions are counted when somebody asks."""
+    """Register the metrics for `/metrics`."""
     for name, (documentation, read) in {**_of_the_cluster(cache, log), **_of_the_log(node_id, log)}.items():
         metrics.gauge(name, documentation, (), read)
     metrics.gauge(
@@ -83,10 +83,6 @@ def _average(rates: Labelled) -> float:
 
 
 def _of_the_cluster(cache: MetadataCache, log: MetadataLog) -> Gauges:
-    def partitions() -> Iterator[PartitionRegistration]:
-        for topic in cache.image.topics:
-            yield from topic.partitions.values()
-
     return {
         f"{CONTROLLER}activecontrollercount": ("1: this node is the active controller.", lambda: 1),
         f"{CONTROLLER}activebrokercount": (
@@ -98,14 +94,17 @@ def _of_the_cluster(cache: MetadataCache, log: MetadataLog) -> Gauges:
             lambda: sum(broker.fenced for broker in cache.image.cluster.brokers.values()),
         ),
         f"{CONTROLLER}globaltopiccount": ("Topics of the cluster.", lambda: len(cache.image.topics)),
-        f"{CONTROLLER}globalpartitioncount": ("Partitions of the cluster.", lambda: sum(1 for _ in partitions())),
+        f"{CONTROLLER}globalpartitioncount": (
+            "Partitions of the cluster.",
+            lambda: sum(topic.partition_count for topic in cache.image.topics),
+        ),
         f"{CONTROLLER}offlinepartitionscount": (
             "Partitions without a leader.",
-            lambda: sum(not partition.has_leader for partition in partitions()),
+            lambda: cache.image.topics.count(LEADERLESS),
         ),
         f"{CONTROLLER}preferredreplicaimbalancecount": (
             "Partitions that another replica than the first leads.",
-            lambda: sum(partition.leader != partition.replicas[0] for partition in partitions()),
+            lambda: cache.image.topics.count(NOT_PREFERRED),
         ),
         f"{CONTROLLER}lastcommittedrecordoffset": (
             "The offset of the last record of the metadata log that is durable.",

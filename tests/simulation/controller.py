@@ -148,7 +148,7 @@ class Controller:
         request = AlterPartitionReassignmentsRequest(
             topics=(ReassignableTopic(name=TOPIC, partitions=(wanted,)),), timeout=timedelta(seconds=1)
         )
-        self._decide(reassignments.decide(self.image, request, SCHEMA).records)
+        self._decide(reassignments.Reassignments(request, SCHEMA).step(self.image).records)
 
     def alter_partition(self, request: Any) -> AlterPartitionResponse:
         try:

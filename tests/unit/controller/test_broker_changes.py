@@ -139,7 +139,7 @@ def test_a_controlled_shutdown_moves_the_leaderships_and_leaves_the_broker_unfen
 def test_a_broker_that_is_unregistered_is_neither_in_sync_nor_eligible() -> None:
     image = fenced(THREE, 1, 2)
     for broker_id in (3, 2):
-        image = image_of(*broker_changes.unregister(image, SCHEMA, broker_id), image=image)
+        image = image_of(*broker_changes.unregister(image, SCHEMA, broker_id)[0], image=image)
     assert sorted(image.cluster.brokers) == [1]
     assert state(image)[:2] == (NO_LEADER, ())
 
@@ -147,13 +147,13 @@ def test_a_broker_that_is_unregistered_is_neither_in_sync_nor_eligible() -> None
 def test_replicas_in_a_directory_that_fails_lead_nothing() -> None:
     other = UUID(int=77)
     image = image_of(broker(1, log_dirs=(directory(1), other)), image=THREE)
-    records = broker_changes.directories_failed(image, SCHEMA, 1, [directory(1), directory(2)])
+    records, _ = broker_changes.directories_failed(image, SCHEMA, 1, [directory(1), directory(2)])
     after = image_of(*records, image=image)
     assert state(after) == (2, (2, 3), (), ())
     assert after.cluster.brokers[1].directories == (other,)
-    assert not broker_changes.directories_failed(after, SCHEMA, 1, [directory(1)])
+    assert broker_changes.directories_failed(after, SCHEMA, 1, [directory(1)]) == ([], True)
     assert state(fenced(after, 2, 3))[0] == NO_LEADER  # nor later
-    assert not broker_changes.directories_failed(THREE, SCHEMA, 1, [other])
+    assert broker_changes.directories_failed(THREE, SCHEMA, 1, [other]) == ([], True)
 
 
 def test_preferred_leaders_lead_again_a_few_at_a_time() -> None:

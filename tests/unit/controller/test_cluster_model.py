@@ -121,7 +121,7 @@ class Life(RuleBasedStateMachine):
     def _reassign(self, replicas: tuple[int, ...] | None) -> None:
         wanted = ReassignableTopic(name="t", partitions=(ReassignablePartition(partition_index=0, replicas=replicas),))
         request = AlterPartitionReassignmentsRequest(topics=(wanted,), timeout=timedelta(seconds=1))
-        decision = reassignments.decide(self.image, request, SCHEMA)
+        decision = reassignments.Reassignments(request, SCHEMA).step(self.image)
         self.apply(decision.records)
 
     @invariant()

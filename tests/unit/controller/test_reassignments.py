@@ -13,7 +13,8 @@ from kio.schema.alter_partition_reassignments.v1 import (
 )
 from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 
-from controller.reassignments import decide
+from controller.decision import Decision
+from controller.reassignments import Reassignments
 from protocol.durations import ZERO
 from protocol.errors import Timeout
 from protocol.metadata.topics import TopicRecord
@@ -24,9 +25,9 @@ IMAGE = image_of(broker(1), *topic("t", 1, [1], [1]))
 
 def decided(*topics: ReassignableTopic, **fields: Any) -> AlterPartitionReassignmentsResponse:
     asked: dict[str, Any] = {"timeout": timedelta(seconds=1)} | fields
-    decision = decide(IMAGE, AlterPartitionReassignmentsRequest(topics=topics, **asked), Schema())
-    assert not decision.records
-    return decision.response
+    reassignments = Reassignments(AlterPartitionReassignmentsRequest(topics=topics, **asked), Schema())
+    assert reassignments.step(IMAGE) == Decision([], False)
+    return reassignments.response
 
 
 def wanted(name: str, *partitions: tuple[int, tuple[int, ...] | None]) -> ReassignableTopic:
@@ -88,6 +89,6 @@ def test_replicas_are_only_taken_away_once_all_that_stay_are_in_sync(
         *map(broker, (1, 2, 3)), TopicRecord(name="t", topic_id=UUID(int=1)), partition(1, 0, (1, 2, 3), isr=isr)
     )
     request = AlterPartitionReassignmentsRequest(timeout=timedelta(seconds=1), topics=(wanted("t", (0, target)),))
-    known = after(image, decide(image, request, Schema())).topics.get("t")
+    known = after(image, Reassignments(request, Schema()).step(image)).topics.get("t")
     assert known is not None
     assert (known.partitions[0].replicas, bool(known.partitions[0].removing_replicas)) == (left, left != target)

@@ -9,20 +9,25 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+import pytest
+from kio.schema.alter_partition_reassignments.v1 import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.request import Feature, Listener
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 
-from broker.api.topics import elect_leaders
+from broker.api.topics import alter_partition_reassignments, elect_leaders
 from broker.membership.controller_port import OwnController
 from broker.membership.controller_service import ControllerService
 from controller.broker_changes import MOST_IN_A_STEP
-from controller.decision import Decision
+from controller.decision import MOST_RECORDS, Decision
 from controller.local import LocalController
+from controller.reassignments import listed
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration
+from metadata.topics import PartitionRegistration, in_sync
+from protocol.errors import PolicyViolation
 from protocol.metadata.topics import NO_LEADER
 from tests.doubles.clock import ManualClock
 from tests.doubles.metadata_log import MemoryMetadataLog
@@ -185,6 +190,74 @@ async def test_the_former_incarnation_ends_in_steps_before_the_next_one_is_regis
     assert rig.image.cluster.brokers[2].epoch == epochs[0]
     assert rig.image.cluster.brokers[2].fenced
     assert {(partition.leader, partition.isr) for partition in rig.partitions} == {(3, (3,))}
+
+
+async def test_a_broker_is_unregistered_once_it_has_left_its_partitions_in_steps_and_gets_none_back_meanwhile() -> None:
+    rig = Rig(THREE)
+    seen: list[bool] = []
+
+    def look(image: MetadataImage) -> Decision[None]:
+        known = image.cluster.brokers.get(2)
+        is_in_sync = image.topics.count(in_sync(2)) > 0
+        seen.append(is_in_sync and (known is None or (known.is_active and image.topics.count(in_sync(2)) < PARTITIONS)))
+        return Decision([], None)
+
+    unregistering = asyncio.ensure_future(rig.service.unregister(2))
+    while not unregistering.done():
+        await rig.local.submit(look)
+        await asyncio.sleep(0)
+    await unregistering
+    rig.changed = [count for count in rig.changed if count]
+    rig.check_steps()
+    assert len(seen) > STEPS
+    assert not any(seen)
+    assert sorted(rig.image.cluster.brokers) == [1, 3]
+    assert {(partition.leader, partition.isr) for partition in rig.partitions} == {(3, (3,))}
+
+
+async def test_replicas_in_a_failed_directory_leave_in_steps_before_it_is_noted_as_offline() -> None:
+    other = UUID(int=77)
+    rig = Rig(image_of(broker(2, log_dirs=(directory(2), other)), image=THREE))
+    assert await rig.others_turns(rig.heartbeat(2, offline_log_dirs=(directory(2),))) >= STEPS
+    rig.check_steps()
+    assert {(partition.leader, partition.isr) for partition in rig.partitions} == {(3, (3,))}
+    assert rig.image.cluster.brokers[2].directories == (other,)
+    assert not rig.image.cluster.brokers[2].fenced
+
+
+async def test_reassignments_are_begun_in_steps_with_one_answer() -> None:
+    rig = Rig(THREE)
+    ctx = cast(Any, SimpleNamespace(controller=OwnController(rig.local)))
+    wanted = [ReassignablePartition(partition_index=index, replicas=(3, 1)) for index in range(PARTITIONS + 1)]
+    request = AlterPartitionReassignmentsRequest(
+        topics=(ReassignableTopic(name="t", partitions=tuple(wanted)),), timeout=timedelta(seconds=1)
+    )
+    answers: list[Any] = []
+
+    async def reassign() -> None:
+        answers.append(await alter_partition_reassignments(ctx, request))
+
+    assert await rig.others_turns(reassign()) >= STEPS
+    rig.check_steps()
+    (topic_answer,) = answers[0].responses
+    codes = [each.error_code.name for each in topic_answer.partitions]
+    assert codes == ["none"] * PARTITIONS + ["unknown_topic_or_partition"]
+    assert {partition.adding_replicas for partition in rig.partitions} == {(1,)}
+    (listing,) = listed(rig.image, None).topics
+    assert [each.partition_index for each in listing.partitions] == list(range(PARTITIONS))
+
+
+async def test_reassignments_of_more_partitions_than_a_request_may_change_change_none() -> None:
+    rig = Rig(image_of(broker(1), broker(2), *topic("t", 1, *[[1]] * (MOST_RECORDS + 1))))
+    ctx = cast(Any, SimpleNamespace(controller=OwnController(rig.local)))
+    wanted = [ReassignablePartition(partition_index=index, replicas=(2,)) for index in range(MOST_RECORDS + 1)]
+    request = AlterPartitionReassignmentsRequest(
+        topics=(ReassignableTopic(name="t", partitions=tuple(wanted)),), timeout=timedelta(seconds=1)
+    )
+    before = rig.image
+    with pytest.raises(PolicyViolation):
+        await alter_partition_reassignments(ctx, request)
+    assert rig.image is before
 
 
 async def test_elections_that_a_client_asks_for_are_made_in_steps_with_one_answer() -> None:

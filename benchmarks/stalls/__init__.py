@@ -1,0 +1,1 @@
+"""The rows of `benchmarks.stall`: what a broker does while a small client asks, a module for each subject."""
