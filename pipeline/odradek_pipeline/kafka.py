@@ -77,6 +77,8 @@ def _is_kafka(connection: socket.socket) -> bool:
 
 
 ADMIN_TIMEOUT_MS = 30_000
+GROUP_TIMEOUT_MS = 5_000
+"""Offsets of a group are for others to look at: the job does not wait long for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,29 @@ class Admin:
             answer = _answer(self._client.listOffsets(wanted, options).all())
             found.append({place.partition(): result.offset() for place, result in answer.items()})
         return found[0], found[1]
+
+    def set_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Set the offsets of a group without members."""
+        kafka = self._jvm.org.apache.kafka
+        wanted = self._jvm.java.util.HashMap()
+        for partition, offset in offsets.items():
+            place = kafka.clients.consumer.OffsetAndMetadata(offset)
+            wanted.put(kafka.common.TopicPartition(topic, partition), place)
+        options = kafka.clients.admin.AlterConsumerGroupOffsetsOptions().timeoutMs(GROUP_TIMEOUT_MS)
+        _answer(self._client.alterConsumerGroupOffsets(group, wanted, options).all())
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether the topic's `cleanup.policy` has `compact`; false for a topic that does not exist."""
+        config = self._jvm.org.apache.kafka.common.config.ConfigResource
+        wanted = self._jvm.java.util.ArrayList()
+        wanted.add(config(config.Type.TOPIC, topic))
+        try:
+            (found,) = _answer(self._client.describeConfigs(wanted).all()).values()
+        except ClusterError as error:
+            if "UnknownTopicOrPartitionException" in str(error):
+                return False
+            raise
+        return "compact" in str(found.get("cleanup.policy").value()).split(",")
 
 
 def _answer(future: Any) -> Any:

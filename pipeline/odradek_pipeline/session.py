@@ -144,6 +144,7 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.databricks.delta.snapshotPartitions": "2",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * (os.cpu_count() or 1)),
             "spark.log.structuredLogging.enabled": str(not sys.stderr.isatty()).lower(),
         }
     extensions = []

@@ -26,6 +26,7 @@ SHORT_LIVED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # of VACUUM's tasks
 }
 
 
@@ -70,6 +71,13 @@ def broker() -> Iterator[Broker]:
     """A broker of this checkout that keeps records of any age; tests that kill it start their own."""
     with sound_broker({"log.retention.ms": -1}) as started:
         yield started
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """One to be killed."""
+    with Broker({"flush.messages": 1}, profile="dev") as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,11 +109,13 @@ class Site:
         return [b"%d" % next(self._values) for _ in range(count)]
 
     def start(self, *options: str, master: str = "local[2]") -> Driver:
-        """Without options, to the topic's end."""
+        """To the topic's end, unless the options name topics."""
         command = [sys.executable, "-m", "odradek_pipeline", "lake", "--bootstrap", self.broker.bootstrap_servers]
         command += ["--lake", str(self._folder / "lake"), "--master", master, "--max-offsets", str(BATCH)]
         command += ["--attempts", "20", "--packages", "", "--optimize-every", str(self._optimize_every)]
-        command += options or ["--topic", self.topic, "--available-now"]
+        if "--topic" not in options and "--pattern" not in options:
+            command += ["--topic", self.topic, "--available-now"]
+        command += options
         for key, value in (SHORT_LIVED | {"spark.jars": self._jars}).items():
             command += ["--conf", f"{key}={value}"]
         return Driver(command, self._folder / "driver.log")
@@ -170,18 +172,12 @@ KILLS: dict[str, Kill] = {
 }
 
 
-@pytest.fixture
-def own_broker() -> Iterator[Broker]:
-    with Broker({"flush.messages": 1}, profile="dev") as broker:
-        yield broker
-
-
-def _jars(spark: SparkSession) -> str:
+def jars_of(spark: SparkSession) -> str:
     """Those that the tests' own session was given: found already."""
     return spark.sparkContext.getConf().get("spark.jars", "")
 
 
-def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
+def torment(site: Site, kills: list[str], chance: random.Random) -> None:
     for kind in kills:
         site.fill(12)
         master = "local-cluster[1,2,1024]" if kind == "executor" else "local[2]"
@@ -212,7 +208,7 @@ def test_driver_and_broker_killed_in_the_middle(
 
     The second driver runs on and on, finds a topic that appears meanwhile, serves metrics, and ends on SIGTERM.
     """
-    site = Site(own_broker, topic, tmp_path, _jars(spark))
+    site = Site(own_broker, topic, tmp_path, jars_of(spark))
     site.fill(12)
     driver = site.start()
     try:
@@ -245,9 +241,9 @@ def test_ten_rounds_of_kills(
 ) -> None:
     if not request.config.getoption("--torture"):
         pytest.skip("the long form runs by `make torture`")
-    site = Site(own_broker, topic, tmp_path, _jars(spark), optimize_every=5)
+    site = Site(own_broker, topic, tmp_path, jars_of(spark), optimize_every=5)
     chance = random.Random(7)
     kinds = [*KILLS, *KILLS, *chance.sample(list(KILLS), 2)]
     chance.shuffle(kinds)
-    _torment(site, kinds, chance)
+    torment(site, kinds, chance)
     site.check()

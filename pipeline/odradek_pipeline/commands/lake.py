@@ -86,6 +86,36 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     callback=pairs,
     help="setting of the registry's client, such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE",
 )
+@click.option(
+    "--upsert",
+    multiple=True,
+    callback=_topic_names,
+    metavar="TOPIC",
+    help="one row a key in its table, the newest; a null value deletes it; may be repeated",
+)
+@click.option("--upsert-compacted", is_flag=True, help="the same for all topics whose cleanup.policy has compact")
+@click.option(
+    "--tombstones-days",
+    type=click.FloatRange(0),
+    default=7.0,
+    show_default=True,
+    help="how long deleted keys are remembered, against records that come late",
+)
+@click.option(
+    "--envelope",
+    "envelopes",
+    multiple=True,
+    metavar="TOPIC=debezium",
+    help="its values tell of changes of a row, whose --schema this is; TOPIC may be *",
+)
+@click.option(
+    "--partition-by",
+    "partitions",
+    multiple=True,
+    metavar="TOPIC=FIELDS",
+    help="hour(F), day(F), bucket(N, F) or F itself, separated by commas, where F is a column or value.FIELD; or none; "
+    "TOPIC may be *  [default: date]",
+)
 @click.option("--available-now", is_flag=True, help="end once everything that is there now is in the tables")
 @click.option("--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds between batches")
 @click.option("--starting", type=click.Choice(["earliest", "latest"]), default="earliest", show_default=True)
@@ -109,6 +139,24 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     default=0,
     metavar="BATCHES",
     help="compact the tables after this many batches  [default: never]",
+)
+@click.option(
+    "--keep-snapshots",
+    type=click.IntRange(2),
+    default=100,
+    show_default=True,
+    help="Iceberg: as many snapshots stay, and those of the last --keep-days",
+)
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(0),
+    help="how far back readers may go: older files that no row is in any more are removed  "
+    "[default: 1 for Iceberg, 7 for Delta]",
+)
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="consumer group whose offsets show how far the tables are; '' for none  [default: odradek-lake- and the path]",
 )
 @click.option(
     "--infer-records",
@@ -155,6 +203,8 @@ def command(
     path: str,
     schemas: tuple[str, ...],
     key_schemas: tuple[str, ...],
+    envelopes: tuple[str, ...],
+    partitions: tuple[str, ...],
     metrics_port: int | None,
     options: dict[str, str],
     master: str | None,
@@ -170,9 +220,9 @@ def command(
     _check(rest | {"options": options})
     session.check_packages("pyspark", "tqdm")
     from odradek_pipeline.kafka import ClusterAddress, require_brokers
-    from odradek_pipeline.lake import progress
+    from odradek_pipeline.lake import envelope, partitioning, progress
     from odradek_pipeline.lake.job import run
-    from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
+    from odradek_pipeline.lake.schemas import parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
     from odradek_pipeline.registry import Registry
 
@@ -182,12 +232,11 @@ def command(
         path=path,
         specs=parse_specs(schemas),
         key_specs=key_specs,
+        envelopes=envelope.parse(envelopes),
+        partitions=partitioning.parse(partitions),
         **rest,
     )
-    for flag, specs in (("--schema", settings.specs), ("--key-schema", key_specs)):
-        for topic in specs:
-            if topic != EVERY_TOPIC and not settings.wants(topic):
-                raise click.UsageError(f"{flag} is for topic {topic}, which is not asked for")
+    settings.check()
     if any(spec.json for spec in key_specs.values()):
         raise click.UsageError("--key-schema is raw, avro or jsonschema")
     if settings.asks_registry() and not settings.registry:
@@ -216,5 +265,7 @@ def _check(given: dict[str, Any]) -> None:
     refuse("--option", given["options"], OWNED)
     if strange := given["registry_config"].keys() - set(SETTINGS):
         raise click.UsageError(f"--registry-config {min(strange)}: not one of {', '.join(SETTINGS)}")
+    if given["table_format"] == "parquet" and (given["upsert"] or given["upsert_compacted"]):
+        raise click.UsageError("--upsert needs a table whose rows can change: --format delta or iceberg, not parquet")
     if given["catalog"] and given["table_format"] != "iceberg":
         raise click.UsageError("--catalog is for --format iceberg")

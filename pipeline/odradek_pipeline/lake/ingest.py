@@ -6,15 +6,16 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
-from odradek_pipeline.lake import records, schemas
+from odradek_pipeline.lake import envelope, partitioning, records, schemas
 from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.partitioning import BY_DATE, UNDIVIDED, Partitioning
 from odradek_pipeline.lake.schema_ids import SchemaIds
 from odradek_pipeline.lake.settings import LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
@@ -56,7 +57,10 @@ class Ingest(ABC):
     """A topic's run. Call `prepare` before every `start`; both raise LakeError for what only the user can fix.
 
     `appeared_later`: the topic was created while the job ran, so all of its records came after the job's start.
+    `upsert`: the table has one row a key.
     """
+
+    upsert = False
 
     def __init__(self, around: IngestServices, topic: str) -> None:
         self.topic = topic
@@ -69,6 +73,7 @@ class Ingest(ABC):
         self._named: set[str] = set()
         self._stopping = threading.Event()
         self._registered = self._registered_topic()
+        self._divided: Partitioning = BY_DATE
 
     @abstractmethod
     def start(self) -> list[StreamingQuery]:
@@ -93,8 +98,10 @@ class Ingest(ABC):
         schema = self._resolve_schema(state)
         if schema == {}:
             return False
+        self._divided = self._division(state, schema)
         if state is None:
-            state = new_state(self.topic, topic_id, self._settings.table_format, schema)
+            made = new_state(self.topic, topic_id, self._settings.table_format, schema)
+            state = replace(made, partitioning=partitioning.text_of(self._divided), upsert=self.upsert)
             self._checkpoint.save(state)
         else:
             state = self._carry_on(state, topic_id, schema)
@@ -154,16 +161,43 @@ class Ingest(ABC):
         if state.topic_id != topic_id and not self._settings.follow_recreated:
             self._state = state
             self.check_topic(topic_id)
+        if state.upsert != self.upsert:
+            has = "one row a key: give --upsert" if state.upsert else "every record, and cannot become one by --upsert"
+            raise LakeError(f"topic {self.topic}: its table has {has}, or another --lake")
         if schema != state.newest_schema:
             self._check_change(state, schema)
+        before = state
         if state.topic_id != topic_id:
             state = self._follow(state, topic_id, schema)
         elif schema != state.newest_schema:
             state = state.with_schema(schema, self._checkpoint.last_planned(state) + 1)
-        else:
-            return state
-        self._checkpoint.save(state)
+        if (text := partitioning.text_of(self._divided)) != state.partitioning:
+            if self._table_exists():
+                self._divide_anew(state.partitioning)
+            state = replace(state, partitioning=text)
+        if state != before:
+            self._checkpoint.save(state)
         return state
+
+    def _division(self, state: TopicState | None, schema: dict[str, object] | None) -> Partitioning:
+        """How the table is, or is to be, divided; rows by key are not unless asked: dates change."""
+        from pyspark.sql.types import StructType
+
+        given = self._settings.partitioning(self.topic)
+        if given is None and state is not None:
+            return partitioning.from_text(state.partitioning)
+        if given is None:
+            return UNDIVIDED if self.upsert else BY_DATE
+        value = None if schema is None or REGISTERED in schema else StructType.fromJson(schema)
+        partitioning.check(self.topic, given, records.columns(value))
+        return given
+
+    def _divide_anew(self, before: str) -> None:
+        """Divide the table, which exists, in the new way. Raises LakeError where a format cannot."""
+        raise LakeError(
+            f"topic {self.topic}: its table is divided by {before or 'nothing'}, and only an Iceberg table can change "
+            "that: leave out --partition-by, or give another --lake"
+        )
 
     def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
         logger.warning("topic was recreated; reading it from its beginning", topic=self.topic, topic_id=topic_id)
@@ -197,6 +231,8 @@ class Ingest(ABC):
         if spec.inferred and state is not None and state.newest_schema is not None:
             return state.newest_schema
         struct = schemas.infer(self._around.spark, self._sample()) if spec.inferred else schemas.declared_struct(spec)
+        if struct is not None and spec.inferred and envelope.has_one(self._settings.envelopes, self.topic):
+            struct = envelope.within(struct)
         if struct is None:
             return {}
         schema = schemas.as_json(struct)

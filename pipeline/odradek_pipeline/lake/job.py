@@ -16,12 +16,14 @@ from odradek_pipeline import session
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin, ClusterError
 from odradek_pipeline.lake import naming
+from odradek_pipeline.lake.group import GroupProgress, default_name
 from odradek_pipeline.lake.ingest import Ingest, IngestServices
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.parquet import ParquetIngest
-from odradek_pipeline.lake.progress import Reporter
+from odradek_pipeline.lake.progress import Reporter, end_of
 from odradek_pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from odradek_pipeline.lake.transactional import TransactionalIngest
+from odradek_pipeline.lake.upsert import UpsertIngest
 from odradek_pipeline.reasons import reason
 from odradek_pipeline.registry import Registry, RegistryAway
 from odradek_pipeline.session import SessionOptions
@@ -75,6 +77,12 @@ class LakeJob:
         self._around = around
         self._settings = around.settings
         self._reporter = reporter
+        group = (
+            default_name(around.files.whole(around.settings.path))
+            if around.settings.group is None
+            else around.settings.group
+        )
+        self._group = GroupProgress(around.admin, group)
         self._runs: dict[str, TopicRun] = {}
         self._stopped = threading.Event()
         self._signal: int | None = None
@@ -137,8 +145,7 @@ class LakeJob:
         if settings.catalog is not None:
             naming.check_distinct(wanted | self._runs.keys())
         for topic in sorted(wanted - self._runs.keys()):
-            make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
-            run = self._runs[topic] = TopicRun(make(self._around, topic))
+            run = self._runs[topic] = TopicRun(_ingest(self._around, topic))
             run.ingest.appeared_later = self._looked
             if topic not in missing:  # of others the ingest says what is wrong
                 logger.info("topic found", topic=topic)
@@ -228,6 +235,8 @@ class LakeJob:
                     self._reporter.batch(topic, progress)
         if part == 0 and not latest.numInputRows:
             self._reporter.batch(topic, latest)
+        if part == 0:
+            self._group.reached(topic, end_of(latest, topic))
 
     def _try_again(self, topic: str, run: TopicRun, error: str) -> None:
         run.attempts += 1
@@ -270,6 +279,14 @@ def _data_loss(topic: str, lost: str) -> str:
         f"topic {topic}: records that were not read yet are gone from the broker (retention, or DeleteRecords): {lost}"
         ". What is left is read with --allow-data-loss"
     )
+
+
+def _ingest(around: IngestServices, topic: str) -> Ingest:
+    settings = around.settings
+    if settings.table_format == PARQUET:
+        return ParquetIngest(around, topic)
+    upsert = topic in settings.upsert or (settings.upsert_compacted and around.admin.is_compacted(topic))
+    return UpsertIngest(around, topic) if upsert else TransactionalIngest(around, topic)
 
 
 CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"

@@ -17,6 +17,7 @@ class LakeError(click.ClickException):
 
 
 DEAD_LETTERS = "@dead-letters"
+DELETED_KEYS = "@deleted-keys"
 CHECKPOINTS = "@checkpoints"
 
 
@@ -33,6 +34,10 @@ def dead_letters_folder(topic: str) -> str:
     return folder(topic) + DEAD_LETTERS
 
 
+def deleted_keys_folder(topic: str) -> str:
+    return folder(topic) + DELETED_KEYS
+
+
 def identifier(topic: str) -> str:
     """The table's name in the user's catalog: lower case letters, digits and `_`, beginning with a letter."""
     plain = re.sub(r"[^a-z0-9_]", "_", topic.lower())
@@ -43,11 +48,15 @@ def dead_letters_identifier(topic: str) -> str:
     return identifier(topic) + "__dead_letters"
 
 
+def deleted_keys_identifier(topic: str) -> str:
+    return identifier(topic) + "__deleted_keys"
+
+
 def check_distinct(topics: Iterable[str]) -> None:
     """Raises LakeError if two topics would share a table of a catalog."""
     owners: dict[str, str] = {}
     for topic in sorted(topics):
-        for name in (identifier(topic), dead_letters_identifier(topic)):
+        for name in (identifier(topic), dead_letters_identifier(topic), deleted_keys_identifier(topic)):
             other = owners.setdefault(name, topic)
             if other != topic:
                 raise LakeError(f"topics {other} and {topic} would share the table {name}: run one of them by itself")

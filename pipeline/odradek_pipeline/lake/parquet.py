@@ -13,9 +13,9 @@ from odradek_pipeline.files import join
 from odradek_pipeline.lake import records
 from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest
 from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.partitioning import BY_DATE, with_columns
 from odradek_pipeline.lake.progress import offsets_of
 from odradek_pipeline.lake.state import TopicState
-from odradek_pipeline.lake.tables import PARTITION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -73,7 +73,9 @@ class ParquetIngest(Ingest):
         return (RECORDS, DEAD_LETTERS) if self._struct(0) is not None else (RECORDS,)
 
     def _sink(self, rows: DataFrame, path: str, part: str) -> StreamingQuery:
-        writer = rows.writeStream.format("parquet").partitionBy(PARTITION).option("path", path)
+        divided = self._divided if part == RECORDS else BY_DATE
+        writer = with_columns(rows, divided).writeStream.format("parquet").option("path", path)
+        writer = writer.partitionBy(*(field.column for field in divided))
         return self._triggered(writer, part).start()
 
     def _table_exists(self) -> bool:

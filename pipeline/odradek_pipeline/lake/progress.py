@@ -120,6 +120,11 @@ def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
     }
 
 
+def end_of(progress: StreamingQueryProgress, topic: str) -> dict[int, int]:
+    """By partition, the offset after the last one of the batch."""
+    return {int(partition): offset for partition, offset in offsets_of(progress.sources[0].endOffset, topic).items()}
+
+
 def offsets_of(text: str | None, topic: str) -> dict[str, int]:
     """The offsets by partition; PySpark writes a missing one as the word `None`, and since 4.1 all as Python does."""
     found = ast.literal_eval(text) if text else None

@@ -31,11 +31,30 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 
 
-def raw_rows(batch: DataFrame) -> DataFrame:
+def raw_rows(batch: DataFrame, *more: Column) -> DataFrame:
     """topic, partition, offset, timestamp, timestamp_type, key, headers, value (binary), date (UTC, of timestamp)."""
     from pyspark.sql import functions as F
 
-    return batch.select(*_common(), F.col("value"), _date())
+    return batch.select(*_common(), F.col("value"), _date(), *more)
+
+
+def columns(value: StructType | None) -> StructType:
+    """The columns of a table whose values are structs like this, or bytes."""
+    from pyspark.sql import types as T
+
+    header = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+    kinds: dict[str, DataType] = {
+        "topic": T.StringType(),
+        "partition": T.IntegerType(),
+        "offset": T.LongType(),
+        "timestamp": T.TimestampType(),
+        "timestamp_type": T.IntegerType(),
+        "key": T.BinaryType(),
+        "headers": T.ArrayType(header),
+        "value": T.BinaryType() if value is None else value,
+        "date": T.DateType(),
+    }
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
 
 
 def raw_judged(batch: DataFrame) -> DataFrame:
@@ -101,7 +120,7 @@ def unnamed_counts(judged: DataFrame, named: Collection[str], most: int) -> dict
     return {row["field"]: row["count"] for row in rows}
 
 
-def good_rows(judged: DataFrame) -> DataFrame:
+def good_rows(judged: DataFrame, *more: Column) -> DataFrame:
     """The good records: as raw_rows, with key and value as they were read.
 
     The value is null for a tombstone and for JSON's null. Beside what a registry's schema says is the schema's id.
@@ -111,7 +130,7 @@ def good_rows(judged: DataFrame) -> DataFrame:
     there = set(judged.columns)
     names = {KEY: "key", KEY_SCHEMA_ID: "key_schema_id", "headers": "headers", VALUE: "value", SCHEMA_ID: "schema_id"}
     read = [F.col(name).alias(told) for name, told in names.items() if name in there]
-    return judged.where(F.col(PROBLEM).isNull()).select(*_place(), *read, _date())
+    return judged.where(F.col(PROBLEM).isNull()).select(*_place(), *read, _date(), *more)
 
 
 def dead_letters(judged: DataFrame) -> DataFrame:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from odradek_pipeline.files import join
 from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake import naming
+from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.partitioning import Partitioning
 from odradek_pipeline.lake.registry_specs import KEY, VALUE, RegisteredSpec
-from odradek_pipeline.lake.schemas import SchemaSpec, spec_of
+from odradek_pipeline.lake.schemas import EVERY_TOPIC, SchemaSpec, spec_of
 from odradek_pipeline.registry import AVRO
 from odradek_pipeline.session import ICEBERG_CATALOG
 
@@ -25,7 +27,9 @@ class LakeSettings:
 
     `catalog` None: tables are folders of `path`; else they are tables of that Iceberg catalog. `checkpoints` None:
     inside `path`. `max_offsets` limits a batch of one topic. `optimize_every` counts batches; 0 means never.
-    `attempts` are consecutive tries without a batch between them. `registry`: its URLs, with commas.
+    `attempts` are consecutive tries without a batch between them. `registry`: its URLs, with commas. `upsert`: topics
+    whose tables have one row a key; with `upsert_compacted` also those that the broker compacts. `group` None: the one
+    named after the lake; empty: none.
     """
 
     cluster: ClusterAddress
@@ -51,6 +55,14 @@ class LakeSettings:
     parallel: int = 4
     attempts: int = 10
     discover_interval: float = 30.0
+    upsert: tuple[str, ...] = ()
+    upsert_compacted: bool = False
+    tombstones_days: float = 7.0
+    envelopes: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, Partitioning] = field(default_factory=dict)
+    keep_snapshots: int = 100
+    keep_days: float | None = None
+    group: str | None = None
 
     def wants(self, topic: str) -> bool:
         if self.pattern is None:
@@ -70,6 +82,25 @@ class LakeSettings:
         specs = (*self.specs.values(), *self.key_specs.values())
         return any(spec.registered is not None and spec.registered.kind == AVRO for spec in specs)
 
+    def check(self) -> None:
+        """Raises LakeError for what is said of a topic that is not asked for, or does not go together."""
+        named = {
+            "--schema": self.specs,
+            "--key-schema": self.key_specs,
+            "--upsert": self.upsert,
+            "--envelope": self.envelopes,
+            "--partition-by": self.partitions,
+        }
+        for option, topics in named.items():
+            for topic in topics:
+                if topic != EVERY_TOPIC and not self.wants(topic):
+                    raise LakeError(f"{option} is for topic {topic}, which is not asked for")
+        for topic in self.envelopes:
+            if not self.upsert_compacted and topic not in (*self.upsert, EVERY_TOPIC):
+                raise LakeError(f"--envelope {topic}: changes of rows need a table of rows by key: --upsert {topic}")
+            if not spec_of(self.specs, topic).json:
+                raise LakeError(f"--envelope {topic}: it needs the schema of the row, such as --schema {topic}=json")
+
     def checkpoint(self, topic: str) -> str:
         return join(self.checkpoints or join(self.path, naming.CHECKPOINTS), naming.folder(topic))
 
@@ -79,6 +110,13 @@ class LakeSettings:
 
     def dead_letters(self, topic: str) -> str:
         return naming.dead_letters_identifier(topic) if self.catalog else self._place(naming.dead_letters_folder(topic))
+
+    def deleted_keys(self, topic: str) -> str:
+        return naming.deleted_keys_identifier(topic) if self.catalog else self._place(naming.deleted_keys_folder(topic))
+
+    def partitioning(self, topic: str) -> Partitioning | None:
+        """How a topic's table is to be divided; None if that was not said."""
+        return self.partitions.get(topic, self.partitions.get(EVERY_TOPIC))
 
     @property
     def iceberg_catalog(self) -> str:

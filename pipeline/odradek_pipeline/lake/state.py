@@ -13,6 +13,7 @@ from typing import Any
 
 from odradek_pipeline.files import Files, join
 from odradek_pipeline.lake.naming import LakeError
+from odradek_pipeline.lake.partitioning import DATE
 
 FORMAT_VERSION = 1
 FOLDER = "odradek"
@@ -28,7 +29,10 @@ class BatchSchema:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """`id` names the run in the tables' own logs; `generation` counts the topics that have had this name."""
+    """`id` names the run in the tables' own logs; `generation` counts the topics that have had this name.
+
+    `partitioning`: how the table is divided; `upsert`: it has one row a key.
+    """
 
     id: str
     topic: str
@@ -36,6 +40,8 @@ class TopicState:
     table_format: str
     generation: int
     schemas: tuple[BatchSchema, ...]
+    partitioning: str = DATE
+    upsert: bool = False
 
     @property
     def run(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,8 +10,9 @@ import structlog
 from odradek_pipeline.lake import records
 from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, IngestServices
 from odradek_pipeline.lake.naming import LakeError
-from odradek_pipeline.lake.settings import DELTA
-from odradek_pipeline.lake.tables import DeltaTable, IcebergTable, Table
+from odradek_pipeline.lake.partitioning import BY_DATE, Partitioning
+from odradek_pipeline.lake.settings import ICEBERG
+from odradek_pipeline.lake.tables import Table, make_table
 from odradek_pipeline.reasons import reason
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class TransactionalIngest(Ingest):
 
     def __init__(self, around: IngestServices, topic: str) -> None:
         super().__init__(around, topic)
-        self._table = self._make_table(self._settings.table(topic))
+        self._table = self._topic_table()
         self._dead_letters = self._make_table(self._settings.dead_letters(topic))
         self._unsure = -1
 
     def start(self) -> list[StreamingQuery]:
+        self._table = self._topic_table()
         # A batch that was planned but not seen to end may be in the tables; no later one can be.
         planned = self._checkpoint.last_planned(self.state)
         self._unsure = planned if planned > self._checkpoint.last_committed(self.state) else -1
@@ -40,13 +42,25 @@ class TransactionalIngest(Ingest):
     def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         """Do nothing: batches were counted as they were written."""
 
-    def _make_table(self, name: str) -> Table:
-        if self._settings.table_format == DELTA:
-            return DeltaTable(self._around.files, name)
-        return IcebergTable(self._around.spark, self._settings.iceberg_catalog, name)
+    def _topic_table(self) -> Table:
+        return self._make_table(self._settings.table(self.topic), self._divided)
+
+    def _make_table(
+        self, name: str, divided: Partitioning = BY_DATE, properties: Mapping[str, str] | None = None
+    ) -> Table:
+        return make_table(self._around.files, self._around.spark, self._settings, name, divided, properties)
+
+    @property
+    def _tables(self) -> Sequence[Table]:
+        return self._table, self._dead_letters
 
     def _table_exists(self) -> bool:
         return self._table.exists()
+
+    def _divide_anew(self, before: str) -> None:
+        if self._settings.table_format != ICEBERG:
+            super()._divide_anew(before)
+        self._table.divide(self._divided)
 
     def _write(self, batch: DataFrame, number: int) -> None:
         """The function given to foreachBatch; an exception ends the query."""
@@ -60,9 +74,11 @@ class TransactionalIngest(Ingest):
         except LakeError as error:
             self.failure = error
             raise
-        every = self._settings.optimize_every
+        every, spark = self._settings.optimize_every, batch.sparkSession
         if every and (number + 1) % every == 0:
-            self._optimize(batch.sparkSession)
+            self._care(lambda table: table.optimize(spark), "compacted")
+        if (number + 1) % self._settings.keep_snapshots == 0:  # so there are never more than twice as many
+            self._care(lambda table: self._expire(table, spark), "rid of old files")
 
     def _write_first(self, batch: DataFrame, number: int) -> None:
         """Count the rows as they pass; read the batch again only for dead letters and to name unknown fields."""
@@ -98,17 +114,21 @@ class TransactionalIngest(Ingest):
             self._name_unknown(judged)
         self._around.counted(self.topic, counts["records"], counts["bad"], counts["unknown"])
 
-    def _optimize(self, spark: SparkSession) -> None:
-        """Compact the tables; a failure only costs small files, so it is logged and the run goes on."""
+    def _expire(self, table: Table, spark: SparkSession) -> None:
+        """A Delta table that is only appended to has no old files, and to look for them lists all of them."""
+        settings = self._settings
+        if settings.table_format == ICEBERG or self.upsert or settings.optimize_every or settings.keep_days is not None:
+            table.expire(spark, settings, self.state.run)
+
+    def _care(self, what: Callable[[Table], None], done: str) -> None:
+        """Take care of the tables; a failure only costs space, so it is logged and the run goes on."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        for table in (self._table, self._dead_letters):
-            if not table.exists():
-                continue
+        for table in (table for table in self._tables if table.exists()):
             try:
-                table.optimize(spark)
+                what(table)
             except (PySparkException, Py4JJavaError) as error:
-                logger.warning("table not compacted", table=table.name, error=reason(error))
+                logger.warning(f"table not {done}", table=table.name, error=reason(error))
             else:
-                logger.info("table compacted", table=table.name)
+                logger.info(f"table {done}", table=table.name)

@@ -28,6 +28,8 @@ from odradek_pipeline.lake.progress import Reporter, configure, lag
 
 NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
 
+NO_PARTITIONING = ("t", "t=", "t=minute(timestamp)", "t=bucket(key)", "t=hour(a),hour(a)", "t=a b", "u=date")
+
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -42,6 +44,14 @@ NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
         (["--topic", "a", "--schema", "b=json"], "--schema is for topic b, which is not asked for"),
         (["--pattern", "a.*", "--schema", "b=json"], "--schema is for topic b, which is not asked for"),
         (["--topic", "a", "--schema", "a=json", "--schema", "a=raw"], "topic a has one already"),
+        (["--topic", "a", "--upsert", "b"], "--upsert is for topic b, which is not asked for"),
+        (["--topic", "a", "--upsert", "a", "--format", "parquet"], "--upsert needs a table whose rows can change"),
+        (["--topic", "a", "--upsert-compacted", "--format", "parquet"], "--format delta or iceberg, not parquet"),
+        (["--topic", "a", "--envelope", "a=avro"], "not TOPIC=debezium"),
+        (["--topic", "a", "--envelope", "a=debezium"], "need a table of rows by key: --upsert a"),
+        (["--topic", "a", "--upsert", "a", "--envelope", "a=debezium"], "it needs the schema of the row"),
+        (["--topic", "a", "--keep-snapshots", "1"], "1 is not in the range x>=2"),
+        *((["--topic", "t", "--partition-by", text], "--partition-by") for text in NO_PARTITIONING),
         (["--topic", "a b"], "'a b' is no topic's name"),
         (["--topic", ""], "'' is no topic's name"),
         (["--topic", ".."], "'..' is no topic's name"),

@@ -108,7 +108,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], 
     monkeypatch.setattr(job_module, "TICK_SECONDS", 0.0)
 
     def _run(*looks: set[str] | ClusterError, **rest: Any) -> tuple[dict[str, str], list[str]]:
-        given: dict[str, Any] = {"available_now": True, "pattern": "a.*", "attempts": 3} | rest
+        given: dict[str, Any] = {"available_now": True, "pattern": "a.*", "attempts": 3, "group": ""} | rest
         settings = LakeSettings(ClusterAddress("nowhere:1"), "/nowhere", **given)
         around = IngestServices(cast(Any, None), cast(Any, None), cast(Any, FakeAdmin(*looks)), settings, _nothing)
         return dict(LakeJob(around, Reporter()).run().failed), FakeIngest.started
