@@ -3,56 +3,68 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from odradek_pipeline.datasource.errors import DataSourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
 
 HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column in both type systems."""
+    """One column in both type systems; Spark's type by its simple name, as `audit` reads files where no Spark is."""
 
-    spark: DataType
+    spark: str
     arrow: pa.DataType
 
 
-_HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-
 COLUMNS: dict[str, Column] = {
-    "key": Column(BinaryType(), pa.binary()),
-    "value": Column(BinaryType(), pa.binary()),
-    "headers": Column(_HEADERS, pa.list_(pa.struct(HEADER_FIELDS))),
-    "topic": Column(StringType(), pa.string()),
-    "partition": Column(IntegerType(), pa.int32()),
-    "offset": Column(LongType(), pa.int64()),
-    "timestamp": Column(TimestampType(), pa.timestamp("us", tz="UTC")),
-    "timestampType": Column(IntegerType(), pa.int32()),
-    "producer_id": Column(LongType(), pa.int64()),
-    "producer_epoch": Column(IntegerType(), pa.int32()),
-    "sequence": Column(IntegerType(), pa.int32()),
-    "is_transactional": Column(BooleanType(), pa.bool_()),
+    "key": Column("binary", pa.binary()),
+    "value": Column("binary", pa.binary()),
+    "headers": Column("array<struct<key:string,value:binary>>", pa.list_(pa.struct(HEADER_FIELDS))),
+    "topic": Column("string", pa.string()),
+    "partition": Column("int", pa.int32()),
+    "offset": Column("bigint", pa.int64()),
+    "timestamp": Column("timestamp", pa.timestamp("us", tz="UTC")),
+    "timestampType": Column("int", pa.int32()),
+    "producer_id": Column("bigint", pa.int64()),
+    "producer_epoch": Column("int", pa.int32()),
+    "sequence": Column("int", pa.int32()),
+    "is_transactional": Column("boolean", pa.bool_()),
 }
 """In the order of the default schema; the first eight are the Kafka connector's."""
 
 
 def spark_schema(names: tuple[str, ...]) -> StructType:
     """The schema with these columns."""
-    return StructType([StructField(name, COLUMNS[name].spark) for name in names])
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(name, _spark_type(COLUMNS[name].spark)) for name in names])
+
+
+def _spark_type(simple: str) -> DataType:
+    from pyspark.sql import types
+
+    match simple:
+        case "binary":
+            return types.BinaryType()
+        case "string":
+            return types.StringType()
+        case "int":
+            return types.IntegerType()
+        case "bigint":
+            return types.LongType()
+        case "timestamp":
+            return types.TimestampType()
+        case "boolean":
+            return types.BooleanType()
+    pair = [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
+    return types.ArrayType(types.StructType(pair))
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
@@ -63,8 +75,6 @@ def names_of(schema: StructType) -> tuple[str, ...]:
         column = COLUMNS.get(field.name)
         if column is None:
             raise DataSourceError(f"There is no column {field.name}; there are {', '.join(COLUMNS)}.")
-        if column.spark.simpleString() != field.dataType.simpleString():
-            raise DataSourceError(
-                f"Column {field.name} is {column.spark.simpleString()}, not {field.dataType.simpleString()}."
-            )
+        if column.spark != field.dataType.simpleString():
+            raise DataSourceError(f"Column {field.name} is {column.spark}, not {field.dataType.simpleString()}.")
     return tuple(field.name for field in schema.fields)

@@ -14,8 +14,9 @@ from odradek_pipeline.datasource.indexes import AbortedBatches
 from odradek_pipeline.datasource.log_view import LogState, Planner
 from odradek_pipeline.datasource.offsets import OffsetRange, batch_ranges
 from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.pieces import Piece
 from odradek_pipeline.datasource.scan import PieceScan
-from odradek_pipeline.datasource.splits import Piece, Split, splits_of
+from odradek_pipeline.datasource.splits import Split, splits_of
 from odradek_pipeline.protocol.records.batch import HEADER_SIZE, BatchHeader
 from odradek_pipeline.protocol.records.compression import Compression, DecompressionError, decompress
 from odradek_pipeline.protocol.topic_partition import TopicPartition

@@ -16,8 +16,8 @@ from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, D
 from odradek_pipeline.datasource.folders import CLEANER, RECOVERY_POINT, Home, find_homes, read_checkpoint, topic_id
 from odradek_pipeline.datasource.indexes import read_offset_index, read_time_index, start_of
 from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.pieces import Hint, Piece
 from odradek_pipeline.datasource.segments import Listing, Segment, base_offset_of, list_segments
-from odradek_pipeline.datasource.splits import Hint, Piece
 from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.batch import (
     HEADER_SIZE,

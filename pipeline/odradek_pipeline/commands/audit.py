@@ -1,0 +1,166 @@
+"""`odradek-pipeline audit`: proof that a table, another topic or a replica has what a topic has."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from odradek_pipeline.options import pairs
+
+FORMATS = ("delta", "iceberg", "parquet")
+COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
+UP_TO = ("batch", "last-row", "end")
+
+
+def _columns(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    found = pairs(ctx, parameter, values)
+    for name in found:
+        if name not in COLUMNS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(COLUMNS)}", ctx, parameter)
+    return found
+
+
+@click.command(short_help="what a table, another topic or a replica has and lacks of a topic")
+@click.option("--topic", "topics", multiple=True, help="the topic; with --replicas any number, by default all")
+@click.option("--data", multiple=True, metavar="DIR", help="a broker's data folder that has the topic; may be repeated")
+@click.option("--bootstrap", metavar="HOST:PORT,...", help="brokers that have the topic, in place of --data")
+@click.option("--lake", metavar="PATH", help="a lake of `odradek-pipeline lake`: table, dead letters and newest batch")
+@click.option("--checkpoints", metavar="PATH", help="the lake job's --checkpoints, if they are not in the lake")
+@click.option("--table", metavar="PATH", help="any table, or CATALOG:NAMESPACE.TABLE of Iceberg; in place of --lake")
+@click.option("--dead-letters", metavar="PATH", help="the table with those records that --table does not have")
+@click.option("--format", "table_format", type=click.Choice(FORMATS), help="[default: by what lies in the folder]")
+@click.option("--version", type=int, metavar="NUMBER", help="of a Delta table, or a snapshot's id of an Iceberg table")
+@click.option(
+    "--column",
+    "names",
+    multiple=True,
+    metavar="NAME=ITS",
+    callback=_columns,
+    help="the table's own name for partition, offset, key, value, headers or timestamp; may be repeated",
+)
+@click.option("--against-topic", metavar="NAME", help="another topic in place of a table  [default: of the same name]")
+@click.option("--against-data", multiple=True, metavar="DIR", help="a data folder that has it; may be repeated")
+@click.option("--against-bootstrap", metavar="HOST:PORT,...", help="brokers that have it")
+@click.option("--map", "map_path", metavar="FILE", help="the map of offsets that `restore --into-topic` has written")
+@click.option("--replicas", multiple=True, metavar="DIR", help="data folders of several brokers, against each other")
+@click.option("--up-to", type=click.Choice(UP_TO), help="what is compared  [default: batch, end for topics]")
+@click.option(
+    "--client-config",
+    "client",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="setting of librdkafka for both clusters, as security.protocol; may be repeated",
+)
+@click.option("--json", "json_path", metavar="FILE", help="write the result as JSON; - for standard output")
+@click.option("--html", "html_path", metavar="FILE", help="write a page with plots, which needs nothing from outside")
+def command(topics: tuple[str, ...], replicas: tuple[str, ...], **given: Any) -> None:
+    """Compare a topic with a table, with another topic, or the logs of several replicas, without Spark.
+
+    The exit status is 0 if all is as it should be, 1 if something is missing, twice, extra or different, and 2 if it
+    could not be found out.
+    """
+    started = time.monotonic()
+    result = _replicas(topics, replicas, given) if replicas else _tables(topics, given)
+    result["seconds"] = round(time.monotonic() - started, 1)
+    _write(result, given["json_path"], given["html_path"])
+    sys.exit(0 if result["ok"] else 1)
+
+
+def _replicas(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+    from odradek_pipeline.audit.replicas import audit_replicas
+
+    sides = ("data", "bootstrap", "lake", "table", "against_data", "against_bootstrap")
+    if any(given[name] for name in sides):
+        raise click.UsageError("--replicas compares the folders with each other: give no other side")
+    found = audit_replicas(folders, topics)
+    return {
+        "ok": not any(one.faults for one in found),
+        "folders": list(folders),
+        "replicas": [one.to_json() for one in found],
+    }
+
+
+def _tables(topics: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+    from odradek_pipeline.audit.sources import TopicPlace, check_place
+
+    if len(topics) != 1:
+        raise click.UsageError("give one --topic")
+    check_place(given["data"], given["bootstrap"], ("--data", "--bootstrap"))
+    place = TopicPlace(topics[0], given["data"], given["bootstrap"], given["client"])
+    audit, name = _audit(place, given)
+    findings = audit.run()
+    return {
+        "ok": not any(found.faults for found in findings) and not audit.topic.damage(),
+        "topic": topics[0],
+        "source": str(place),
+        "table": name,
+        "compared": audit.compared,
+        "damage": audit.topic.damage(),
+        "partitions": [found.to_json() for found in findings],
+    }
+
+
+def _audit(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
+    """The audit and the name of its other side. Tables are opened before the topic, which may grow meanwhile."""
+    from odradek_pipeline.audit.run import Audit
+
+    others = [bool(given["lake"]), bool(given["table"]), bool(given["against_data"] or given["against_bootstrap"])]
+    if sum(others) != 1:
+        raise click.UsageError("give one of --lake, --table, --against-data and --against-bootstrap")
+    if others[2]:
+        return _against(place, given)
+    from odradek_pipeline.audit.lakes import newest_batch, tables_of
+    from odradek_pipeline.audit.opened import OpenTable, format_of
+
+    names, until, dead = given["names"], None, None
+    if given["lake"]:
+        if given["up_to"] in (None, "batch"):
+            until = newest_batch(given["lake"], place.topic, given["checkpoints"])
+        table, dead = tables_of(given["lake"], place.topic, given["table_format"], names)
+    else:
+        iceberg_name = "/" not in given["table"] and ":" in given["table"]
+        table_format = given["table_format"] or ("iceberg" if iceberg_name else format_of(given["table"]))
+        table = OpenTable(given["table"], table_format, names, given["version"])
+        if given["dead_letters"]:
+            dead = OpenTable(given["dead_letters"], given["table_format"] or format_of(given["dead_letters"]), names)
+    topic = place.open()
+    if given["up_to"] == "end":
+        until = {number: extent.end for number, extent in topic.extents().items()}
+    return Audit(topic, table, dead, until), table.name
+
+
+def _against(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
+    from odradek_pipeline.audit.run import Audit
+    from odradek_pipeline.audit.sources import TopicPlace, check_place
+    from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
+
+    check_place(given["against_data"], given["against_bootstrap"], ("--against-data", "--against-bootstrap"))
+    name = given["against_topic"] or place.topic
+    other = TopicPlace(name, given["against_data"], given["against_bootstrap"], given["client"])
+    offsets = OffsetMap.read(given["map_path"], place.topic) if given["map_path"] else None
+    table = TopicTable(other.open(), offsets)
+    topic = place.open()
+    until = None
+    if given["up_to"] != "last-row":
+        until = {number: extent.end for number, extent in topic.extents().items()}
+    return Audit(topic, table, until=until), str(other)
+
+
+def _write(result: dict[str, Any], json_path: str | None, html_path: str | None) -> None:
+    from odradek_pipeline.audit import report
+
+    if html_path is not None:
+        report.audit_page(Path(html_path), result)
+    if json_path is not None and json_path != "-":
+        Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
+    if json_path == "-":
+        click.echo(json.dumps(result, indent=1))
+    else:
+        for line in report.lines(result):
+            click.echo(line)

@@ -1,0 +1,62 @@
+"""`odradek-pipeline audit` of what `lake` has written, and of a topic against its copy, from a broker over sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
+
+import deltalake
+
+from odradek import Broker
+from tests.pipeline.lakes import Lake, create_topic, produce
+from tests.unit.pipeline.audited import audit, faults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Lake:
+    return Lake(spark, broker.bootstrap_servers, tmp_path / "lake")
+
+
+@pytest.mark.parametrize("schema", ["raw", "json:id BIGINT"])
+def test_a_lake_has_each_record_once_and_a_row_that_somebody_deleted_is_missing(
+    lake: Lake, topic: str, schema: str
+) -> None:
+    create_topic(lake.bootstrap, topic)
+    values = [b'{"id": %d}' % number for number in range(9)]
+    produce(lake.bootstrap, topic, [*values, b"no JSON", None], key=b"k")
+    assert lake.run(topic, schemas=[f"{topic}={schema}"]) == {}
+    asked = ("--topic", topic, "--bootstrap", lake.bootstrap, "--lake", lake.path)
+    status, result = audit(*asked)
+    assert (status, faults(result), result["partitions"][0]["records"]) == (0, {}, 11)
+    deltalake.DeltaTable(str(lake.path / topic)).delete("offset = 3")
+    status, result = audit(*asked)
+    assert (status, faults(result)) == (1, {(0, "missing"): [3]})
+
+
+def test_a_table_of_one_row_a_key_cannot_be_audited_and_says_so(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"1", b"2"], key=b"k")
+    assert lake.run(topic, upsert=(topic,)) == {}
+    status, result = audit("--topic", topic, "--bootstrap", lake.bootstrap, "--lake", lake.path)
+    assert status == 2
+    assert "one row a key" in result["text"]
+
+
+def test_a_copy_of_a_topic_that_lacks_a_record_and_has_another_instead_is_found(broker: Broker, topic: str) -> None:
+    copy = f"{topic}-copy"
+    for name, values in ((topic, [b"a", b"b", b"c"]), (copy, [b"a", b"x"])):
+        create_topic(broker.bootstrap_servers, name)
+        produce(broker.bootstrap_servers, name, values, key=b"k")
+    sides = ("--bootstrap", broker.bootstrap_servers, "--against-bootstrap", broker.bootstrap_servers)
+    status, result = audit("--topic", topic, *sides, "--against-topic", copy)
+    found = faults(result)
+    assert status == 1
+    assert found[0, "missing"] == [2]
+    assert 1 in found[0, "different"]
