@@ -152,9 +152,12 @@ def connected(port: int) -> socket.socket:
 
 
 def do(name: str, place: Place, begun: Event, ended: Event) -> None:
-    """Do the work of a row."""
-    ROWS[name].work(place, begun, ended)
-    ended.set()
+    """Do the work of a row; if it fails, nobody waits for it."""
+    try:
+        ROWS[name].work(place, begun, ended)
+    finally:
+        begun.set()
+        ended.set()
 
 
 def one_pass(row: Row, subject: Subject, seconds: float) -> tuple[float, float]:

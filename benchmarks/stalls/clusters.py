@@ -55,6 +55,9 @@ def reassigned(place: Place, begun: Event, _ended: Event) -> None:
     """Let each partition have the next two brokers, in one request, and wait until they are in sync."""
     admin = place.admin()
     known = admin.list_topics(timeout=SECONDS)
+    while not set(NAMES) <= known.topics.keys():  # a broker may make its logs for a while yet
+        time.sleep(0.2)
+        known = admin.list_topics(timeout=SECONDS)
     brokers = sorted(known.brokers)
     target = {
         name: [
@@ -105,8 +108,13 @@ def _until_it_leads_nothing(place: Place, broker_id: int) -> None:
 
 def _until(admin: AdminClient, topic: str, holds: Callable[[int, PartitionMetadata], bool]) -> None:
     """Return once it holds of all partitions of a topic."""
+
+    def is_so() -> bool:
+        found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        return len(found) == A_TOPIC and all(holds(*each) for each in found.items())
+
     until = time.monotonic() + SECONDS
-    while not all(holds(*each) for each in admin.list_topics(topic, timeout=30).topics[topic].partitions.items()):
+    while not is_so():
         if time.monotonic() > until:
             raise TimeoutError("the cluster did not come so far")
         time.sleep(0.05)

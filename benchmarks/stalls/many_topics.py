@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import time
@@ -12,6 +13,7 @@ from multiprocessing.synchronize import Event
 
 from benchmarks.by_hand import frame, text
 from benchmarks.first_record import ask
+from benchmarks.groups import coordinated
 from benchmarks.stalls.row import Place, Row, Subject, create
 
 TOPICS = 10_000
@@ -42,6 +44,7 @@ def _get(paths: Iterable[str], place: Place, begun: Event, ended: Event) -> None
 
 def commits(place: Place, begun: Event, ended: Event) -> None:
     """Let ever more groups commit an offset: what they leave behind in the heap makes Python look for garbage."""
+    asyncio.run(coordinated(place.ports[0], "group-0"))
     number = 0
     with socket.create_connection(("127.0.0.1", place.ports[0])) as connection:
         while not ended.is_set():
