@@ -119,7 +119,7 @@ def _open_delta(uri: str, version: int | None) -> tuple[Any, pa.Schema]:
         import deltalake
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        raise AuditError("Delta tables need the package deltalake: pip install 'odradek-pipeline[audit]'") from error
+        raise AuditError("Delta tables need the package deltalake: pip install deltalake") from error
     try:
         dataset = deltalake.DeltaTable(uri.replace("s3a://", "s3://", 1), version=version).to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
@@ -177,7 +177,7 @@ def _open_iceberg(uri: str, version: int | None) -> tuple[Any, pa.Schema]:
         from pyiceberg.exceptions import NoSuchTableError
         from pyiceberg.table import StaticTable, Table
     except ImportError as error:
-        raise AuditError("Iceberg tables need the package pyiceberg: pip install 'odradek-pipeline[audit]'") from error
+        raise AuditError("Iceberg tables need the package pyiceberg: pip install pyiceberg") from error
     table: Table
     try:
         if "/" in uri:
