@@ -239,6 +239,8 @@ def command(
     settings.check()
     if any(spec.json for spec in key_specs.values()):
         raise click.UsageError("--key-schema is raw, avro or jsonschema")
+    if settings.table_format == "parquet" and settings.has_registered():
+        raise click.UsageError("--schema and --key-schema with avro or jsonschema need --format delta or iceberg")
     if settings.asks_registry() and not settings.registry:
         raise click.UsageError("--schema and --key-schema with a registry's schemas need --registry URL")
     Registry(settings.registry, settings.registry_config)

@@ -74,6 +74,10 @@ class LakeSettings:
         found = {VALUE: spec_of(self.specs, topic).registered, KEY: spec_of(self.key_specs, topic).registered}
         return {side: spec for side, spec in found.items() if spec is not None}
 
+    def has_registered(self) -> bool:
+        """Whether any topic's records have schemas of a registry, or of a file in their place."""
+        return any(spec.registered is not None for spec in (*self.specs.values(), *self.key_specs.values()))
+
     def asks_registry(self) -> bool:
         specs = (*self.specs.values(), *self.key_specs.values())
         return any(spec.registered is not None and not spec.registered.file for spec in specs)
