@@ -46,7 +46,6 @@ def asked(topic: str, table_format: str, spec: str | None = SPEC, **rest: Any) -
     return {"table_format": table_format, "schemas": schemas, "partitions": given} | rest
 
 
-@pytest.mark.every_spark
 def test_delta_has_generated_columns_that_prune_by_the_time_itself(lake: Lake, topic: str) -> None:
     fill(lake, topic)
     assert lake.run(topic, **asked(topic, "delta")) == {}

@@ -113,7 +113,6 @@ def test_the_newest_of_each_key_stays_and_a_null_value_deletes(lake: Lake, topic
 
 
 @pytest.mark.parametrize("place", [pytest.param("iceberg", marks=LONG), "delta"], indirect=True)
-@pytest.mark.every_spark
 def test_a_late_batch_revives_no_deleted_key(lake: Lake, topic: str, place: tuple[str, Path]) -> None:
     """As another driver may write one, or this one after its checkpoint was restored from an older copy."""
     table_format, folder = place

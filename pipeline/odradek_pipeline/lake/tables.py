@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek_pipeline.files import Files, delta_name, join, quoted
 from odradek_pipeline.lake import expiry
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import BY_DATE, Partitioning, with_columns
 from odradek_pipeline.lake.settings import DELTA, LakeSettings
 
@@ -82,6 +83,11 @@ class DeltaTable:
         if self.exists():
             return
         spark = rows.sparkSession
+        if not spark.version.startswith("4.0."):  # the builder of Delta 4.1 needs a class that Spark 4.1.4 has not
+            raise LakeError(
+                f"{self.name}: a Delta table with --upsert, or divided by an hour, a day or a bucket, needs Spark 4.0, "
+                f"and this is {spark.version}: take --format iceberg"
+            )
         jvm: Any = spark._jvm
         delta = jvm.io.delta.tables.DeltaTable
         builder = delta.createIfNotExists(spark._jsparkSession).location(self._files.whole(self.name))
