@@ -124,8 +124,7 @@ def _of_fault(brokers: Sequence[ClusterBroker], ids: str, ask: Callable[[Cluster
 
 
 def _wait(brokers: Sequence[ClusterBroker], ids: str, values: Mapping[str, Any]) -> Json:
-    hits = values.get("hits", 1)
-    timeout = values.get("timeout", 5.0)
+    hits, timeout = values.get("n", 1), values.get("timeout", 5.0)
     deadline = time.monotonic() + timeout
     while True:
         fault = _of_fault(brokers, ids, lambda broker, fault_id: broker.control.get(f"/faults/{fault_id}"))
