@@ -1,4 +1,4 @@
-"""The name of a partition, as a class and as a bare tuple."""
+"""The name of a partition, as a class and as a bare tuple; where its leader epochs begin."""
 
 from __future__ import annotations
 
@@ -28,3 +28,10 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch of a partition, and the offset of its first record."""
+
+    epoch: int
+    start_offset: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.errors import Timeout
+from protocol.remote_storage.store import RemoteStoreError
 from storage.tier.remote_reader import within
-from storage.tier.remote_store import RemoteStoreError
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext

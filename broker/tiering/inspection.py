@@ -7,16 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.report import Finding
-from storage.tier.remote_segment import State
-from storage.tier.remote_store import RemoteStoreError
+from protocol.remote_storage.segment import State
+from protocol.remote_storage.store import RemoteStoreError
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from broker.tiering.tier_manager import TierManager
     from broker.tiering.tiered_partition import TieredPartition
-    from storage.tier.remote_segment import RemoteSegment
-    from storage.tier.remote_store import RemoteStore, StoredObject
+    from protocol.remote_storage.segment import RemoteSegment
+    from protocol.remote_storage.store import RemoteStore, StoredObject
 
 MOST_NAMED = 20
 """The most objects, or segments, that are named one by one."""

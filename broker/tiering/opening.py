@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.tiering.tier_manager import TierManager
+from protocol.remote_storage.store import RemoteStoreError
 from storage.folders.log_dirs import LogDirError
-from storage.tier.remote_store import RemoteStoreError
 
 if TYPE_CHECKING:
     from broker.coordinators.hosted import Host

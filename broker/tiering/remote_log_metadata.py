@@ -22,24 +22,19 @@ from protocol.primitives import DecodeError
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch, iter_records
 from protocol.remote_log_records import (
-    RemoteLogRecord,
-    RemoteLogSegmentMetadataRecord,
-    RemoteLogSegmentMetadataUpdateRecord,
     decode_remote_log_record,
     encode_remote_log_record,
     metadata_partition,
 )
-from storage.append_types import AppendOrigin
-from storage.tier.remote_segment import (
+from protocol.remote_storage.segment import (
     RemoteSegment,
     State,
     TopicIdPartition,
     metadata_record,
-    partition_of,
-    segment_of,
     update_record,
 )
-from storage.tier.remote_segments import RemoteSegments
+from protocol.remote_storage.segments import RemoteSegments, replay
+from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
     from broker.membership.auto_create import AutoTopicCreation
@@ -129,30 +124,9 @@ class RemoteLogMetadata:
 
     def _replay(self, record: Record) -> None:
         try:
-            self._apply(decode_remote_log_record(record.value or b""))
+            replay(decode_remote_log_record(record.value or b""), self.of)
         except (DecodeError, ValueError) as error:
             logger.error("record of remote storage left out", offset=record.offset, error=str(error))
-
-    def _apply(self, found: RemoteLogRecord) -> None:
-        if isinstance(found, RemoteLogSegmentMetadataRecord):
-            segment = segment_of(found)
-            self.of(segment.partition).take(segment)
-        elif isinstance(found, RemoteLogSegmentMetadataUpdateRecord):
-            named = found.remote_log_segment_id
-            partition = partition_of(named.topic_id_partition)
-            known = None if named.id is None else self.of(partition).get(named.id)
-            if known is None:
-                logger.error("update of an unknown remote segment left out", segment=str(named.id))
-                return
-            state = State(found.remote_log_segment_state)
-            self.of(partition).take(
-                known.with_state(
-                    state,
-                    broker_id=found.broker_id,
-                    now_ms=found.event_timestamp_ms,
-                    custom=found.custom_metadata,
-                )
-            )
 
     async def put(self, segment: RemoteSegment) -> None:
         """Let a segment be in its state: write the record, wait until it is committed, count it. Raises KafkaError."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from protocol.remote_storage.store import IndexKind, SegmentData
+from protocol.topic_partition import EpochEntry
 from storage.checkpoint_file import checkpoint_bytes
 from storage.files import read_file
-from storage.log.leader_epochs import EpochEntry, lines_of
+from storage.log.leader_epochs import lines_of
 from storage.log.recovery import rebuild_producers
 from storage.producers.producer_state import ProducerStateManager
 from storage.producers.snapshot_files import CorruptSnapshotError, decode, encode
 from storage.segments.segment_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from storage.segments.txn_index import TXN_INDEX_SUFFIX
-from storage.tier.remote_store import IndexKind, SegmentData
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from timing.rate import Windows
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig, CurrentConfig
+    from protocol.remote_storage.store import RemoteStore
     from storage.files import FileSystem
-    from storage.tier.remote_store import RemoteStore
 
 MOST_INDEX_BYTES = 64 << 20
 """Kafka keeps indexes on disk, a gigabyte of them; here they are in memory."""
@@ -95,7 +95,7 @@ def make_store(config: BrokerConfig, fs: FileSystem) -> RemoteStore:
 
 
 def _s3(given: Mapping[str, str]) -> RemoteStore:
-    from storage.tier.s3 import S3Settings, open_s3
+    from protocol.remote_storage.s3 import S3Settings, open_s3
 
     settings = S3Settings(
         bucket=given[BUCKET_KEY],

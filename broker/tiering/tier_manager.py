@@ -22,9 +22,9 @@ from broker.tiering.tiered_partition import Remote, TierCounts, TieredPartition,
 from metadata.configs import ResourceType
 from protocol import uuids
 from protocol.errors import KafkaError
+from protocol.remote_storage.store import ExchangeableStore, RemoteStoreError
 from storage.log.log_services import NO_TIER
 from storage.tier.remote_reader import RemoteReader
-from storage.tier.remote_store import ExchangeableStore, RemoteStoreError
 from timing.rate import Rate, Windows
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
+    from protocol.remote_storage.segment import TopicIdPartition
+    from protocol.remote_storage.store import RemoteStore
     from protocol.topic_partition import PartitionKey
-    from storage.tier.remote_segment import TopicIdPartition
-    from storage.tier.remote_store import RemoteStore
 
 logger = structlog.get_logger(__name__)
 

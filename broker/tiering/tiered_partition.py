@@ -22,9 +22,9 @@ import structlog
 from broker.replication.partition import Role
 from broker.tiering.segment_content import Copy, plan_copy, read_content
 from protocol.errors import KafkaError
+from protocol.remote_storage.segment import RemoteSegment, State, TopicIdPartition
+from protocol.remote_storage.store import RemoteStoreError
 from storage.tier.remote_reader import within
-from storage.tier.remote_segment import RemoteSegment, State, TopicIdPartition
-from storage.tier.remote_store import RemoteStoreError
 from storage.tier.tiered_log import TieredLog
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from broker.replication.partition import Partition
     from broker.tiering.remote_log_metadata import RemoteLogMetadata
+    from protocol.remote_storage.store import RemoteStore
     from storage.log.unified_log import UnifiedLog
     from storage.segments.segment import LogSegment
     from storage.tier.remote_reader import RemoteReader
-    from storage.tier.remote_store import RemoteStore
     from storage.workers import Workers
     from timing.clock import Clock
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from protocol.topic_partition import EpochEntry
 from storage.checkpoint_file import checkpoint_bytes
 from storage.files import read_file, sync_file, write_fully
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.log.leader_epochs import EpochEntry, lines_of
+from storage.log.leader_epochs import lines_of
 from storage.log.unified_log import UnifiedLog
 from storage.producers.snapshot_files import file_name as snapshot_name
 from storage.segments.segment import LogSegment

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import structlog
 
+from protocol.topic_partition import EpochEntry
 from storage.checkpoint_file import CorruptCheckpointError, read_checkpoint, write_checkpoint
 from storage.files import FileSystem
 
@@ -22,13 +22,6 @@ logger = structlog.get_logger(__name__)
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
-
-
-class EpochEntry(NamedTuple):
-    """An epoch and the offset of its first record."""
-
-    epoch: int
-    start_offset: int
 
 
 def lines_of(entries: Iterable[EpochEntry]) -> list[str]:

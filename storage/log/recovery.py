@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from protocol.topic_partition import EpochEntry
 from storage import damage
 from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.segment_recovery import SegmentRecovery, finish_swaps, recover_segment, segment_offsets, whole_batches
 from storage.producers.producer_state import ProducerStateManager

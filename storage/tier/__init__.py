@@ -1,1 +1,1 @@
-"""Segments in remote storage (KIP-405): stores, what is known of the segments in them, and reads from them."""
+"""Logs whose older segments are in remote storage (KIP-405): reads from there, and the store in a folder."""

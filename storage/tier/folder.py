@@ -1,8 +1,5 @@
 """Remote storage in a folder, on a disk or a share, in the layout of Kafka's `LocalTieredStorage`.
 
-    DIR/kafka-tiered-storage/TOPIC-PARTITION-TOPICID/00000000000000000042-SEGMENTID.log
-
-and beside it `.index`, `.timeindex`, `.snapshot`, `.leader_epoch_checkpoint`, and `.txnindex` where there are entries.
 A copy is synced, with its names, before it counts.
 """
 
@@ -10,25 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 
-from protocol import uuids
+from protocol.remote_storage.folder_layout import (
+    LOG_SUFFIX,
+    ROOT,
+    SUFFIXES,
+    file_of,
+    folder_of,
+    parse_file,
+    parse_folder,
+)
+from protocol.remote_storage.segment import RemoteSegment
+from protocol.remote_storage.store import (
+    IndexKind,
+    RemoteObjectMissingError,
+    RemoteStoreError,
+    SegmentData,
+    StoredObject,
+)
 from storage.files import FileSystem, read_file, write_fully
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_store import IndexKind, RemoteObjectMissingError, RemoteStoreError, SegmentData, StoredObject
-
-ROOT = "kafka-tiered-storage"
-LOG_SUFFIX = ".log"
-SUFFIXES = {
-    IndexKind.OFFSET: ".index",
-    IndexKind.TIMESTAMP: ".timeindex",
-    IndexKind.PRODUCER_SNAPSHOT: ".snapshot",
-    IndexKind.LEADER_EPOCH: ".leader_epoch_checkpoint",
-    IndexKind.TRANSACTION: ".txnindex",
-}
-_PARTITION = re.compile(r".+-(\d+)-([A-Za-z0-9_-]{22})")
-_SEGMENT = re.compile(r"\d{20}-([A-Za-z0-9_-]{22})(\.[a-z_]+)")
 
 
 class FolderStore:
@@ -129,22 +127,21 @@ class FolderStore:
                 if not self._fs.is_dir(folder):
                     yield StoredObject(name, self._fs.size(folder), None, -1, None)
                     continue
-                partition = _PARTITION.fullmatch(name)
+                partition = parse_folder(name)
                 for entry in sorted(self._fs.listdir(folder)):
-                    segment = _SEGMENT.fullmatch(entry)
+                    segment = parse_file(entry)
                     yield StoredObject(
                         f"{name}/{entry}",
                         self._fs.size(f"{folder}/{entry}"),
-                        uuids.from_text(partition[2]) if partition else None,
-                        int(partition[1]) if partition else -1,
-                        uuids.from_text(segment[1]) if segment else None,
+                        partition.topic_id if partition else None,
+                        partition.index if partition else -1,
+                        segment[1] if segment else None,
                     )
         except OSError as error:
             raise RemoteStoreError(f"{self._root}: {error}") from error
 
     def _folder(self, segment: RemoteSegment) -> str:
-        named = segment.partition
-        return f"{self._root}/{named.topic}-{named.index}-{uuids.to_text(named.topic_id)}"
+        return f"{self._root}/{folder_of(segment.partition)}"
 
     def _path(self, segment: RemoteSegment, suffix: str) -> str:
-        return f"{self._folder(segment)}/{segment.start_offset:020d}-{uuids.to_text(segment.id)}{suffix}"
+        return f"{self._folder(segment)}/{file_of(segment, suffix)}"

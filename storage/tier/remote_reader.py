@@ -21,10 +21,10 @@ import structlog
 
 from protocol.errors import UnknownServerError
 from protocol.primitives import Buffer
+from protocol.remote_storage.segment import RemoteSegment
+from protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStore, RemoteStoreError
 from storage.segments.index import decode_offsets, decode_times
 from storage.segments.txn_index import AbortedTxn, decode_aborted
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_store import IndexKind, RemoteObjectMissingError, RemoteStore, RemoteStoreError
 from storage.workers import Workers
 from timing.clock import Clock
 from timing.rate import Rate, Windows

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptMessage, OffsetOutOfRange, UnknownServerError
 from protocol.records.batch import HEADER_SIZE, read_header
+from protocol.remote_storage.segment import RemoteSegment
+from protocol.remote_storage.segments import RemoteSegments
+from protocol.remote_storage.store import RemoteObjectMissingError, RemoteStoreError
 from storage.log.log_segments import LogOffsetMetadata, TimestampOffsetEpoch
 from storage.log.time_lookup import records_of
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.tier.cold_read import ColdPlan, Loaded
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_segments import RemoteSegments
-from storage.tier.remote_store import RemoteObjectMissingError, RemoteStoreError
 
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog

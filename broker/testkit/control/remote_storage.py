@@ -10,8 +10,8 @@ from broker.node import Node
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 
 if TYPE_CHECKING:
-    from storage.tier.remote_segment import RemoteSegment
-    from storage.tier.remote_store import IndexKind, RemoteStore, SegmentData, StoredObject
+    from protocol.remote_storage.segment import RemoteSegment
+    from protocol.remote_storage.store import IndexKind, RemoteStore, SegmentData, StoredObject
 
 ENDPOINTS = Endpoints()
 
@@ -33,7 +33,7 @@ class FaultyStore:
         self._is_over.set()
 
     def _call(self) -> None:
-        from storage.tier.remote_store import RemoteStoreError
+        from protocol.remote_storage.store import RemoteStoreError
 
         if self._kind == SLOW:
             self._is_over.wait(self._seconds)
@@ -41,7 +41,7 @@ class FaultyStore:
             raise RemoteStoreError("a fault of the test: the store fails")
 
     def _read(self, content: bytes) -> bytes:
-        from storage.tier.remote_store import RemoteObjectMissingError
+        from protocol.remote_storage.store import RemoteObjectMissingError
 
         if self._kind == LOST:
             raise RemoteObjectMissingError("a fault of the test: the object is lost")

@@ -10,9 +10,9 @@ import pytest
 from broker.testkit.explain import explain_topic
 from broker.tiering.inspection import tier_status, tier_verify
 from protocol.errors import KafkaError
+from protocol.remote_storage.segment import RemoteSegment, State
+from protocol.remote_storage.store import RemoteStoreError, SegmentData
 from storage.folders.log_dirs import LogDirError
-from storage.tier.remote_segment import RemoteSegment, State
-from storage.tier.remote_store import RemoteStoreError, SegmentData
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Rig

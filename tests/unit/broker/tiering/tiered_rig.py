@@ -12,8 +12,8 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from broker.tiering.tier_manager import TierManager
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
-from storage.tier.remote_segment import State
-from storage.tier.remote_store import StoredObject
+from protocol.remote_storage.segment import State
+from protocol.remote_storage.store import StoredObject
 from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.rig import Client, Rig

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from protocol.remote_storage.store import RemoteStoreError
 from storage.files import OsFileSystem
 from storage.tier.folder import FolderStore
-from storage.tier.remote_store import RemoteStoreError
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.tier.stores import LOG, TRANSACTIONS, check_store, data, segment
+from tests.unit.protocol.remote_storage.stores import LOG, TRANSACTIONS, check_store, data, segment
 
 
 def test_a_folder_on_a_disk_is_a_store(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import TypeVar
 import pytest
 
 from protocol.errors import UnknownServerError
+from protocol.remote_storage.segment import RemoteSegment
+from protocol.remote_storage.store import RemoteStoreError
 from storage.tier.folder import FolderStore
 from storage.tier.remote_reader import Lru, ReaderSettings, RemoteReader
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_store import RemoteStoreError
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import LoopWorkers, QueuedWorkers
-from tests.unit.storage.tier.stores import LOG, data, segment
+from tests.unit.protocol.remote_storage.stores import LOG, data, segment
 
 T = TypeVar("T")
 SETTINGS = ReaderSettings(chunk_bytes=1000, cache_bytes=3000)

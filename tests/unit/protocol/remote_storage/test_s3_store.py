@@ -15,10 +15,10 @@ from urllib.request import Request, urlopen
 import pytest
 import zstandard
 
-from storage.tier.remote_store import RemoteObjectMissingError, RemoteStoreError
-from storage.tier.s3 import S3Settings, S3Store, open_s3
+from protocol.remote_storage.s3 import S3Settings, S3Store, open_s3
+from protocol.remote_storage.store import RemoteObjectMissingError, RemoteStoreError
 from tests.doubles.s3_server import S3Server, s3_server
-from tests.unit.storage.tier.stores import LOG, TRANSACTIONS, check_store, data, segment
+from tests.unit.protocol.remote_storage.stores import LOG, TRANSACTIONS, check_store, data, segment
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
 
-from protocol.remote_log_records import (
+from ..remote_log_records import (
     COPY_SEGMENT_FINISHED,
     COPY_SEGMENT_STARTED,
     DELETE_SEGMENT_FINISHED,
@@ -18,7 +18,7 @@ from protocol.remote_log_records import (
     SegmentLeaderEpochEntry,
     TopicIdPartitionEntry,
 )
-from storage.log.leader_epochs import EpochEntry
+from ..topic_partition import EpochEntry
 
 
 class State(IntEnum):

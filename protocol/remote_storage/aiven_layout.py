@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from protocol import uuids
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_store import IndexKind, RemoteStoreError, SegmentData, StoredObject
+from .. import uuids
+from .segment import RemoteSegment
+from .store import IndexKind, RemoteStoreError, SegmentData, StoredObject
 
 LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
 ORDER = (

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from storage.log.leader_epochs import EpochEntry
-from storage.tier.remote_segment import RemoteSegment, State, metadata_record, segment_of
-from storage.tier.remote_segments import RemoteSegments
-from tests.unit.storage.tier.stores import PARTITION
+from protocol.remote_storage.segment import RemoteSegment, State, metadata_record, segment_of
+from protocol.remote_storage.segments import RemoteSegments
+from protocol.topic_partition import EpochEntry
+from tests.unit.protocol.remote_storage.stores import PARTITION
 
 STARTED, FINISHED, DELETING, DELETED = State
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from storage.tier.remote_segment import RemoteSegment
+from .segment import RemoteSegment
 
 COPY_CHUNK = 1 << 20
 """Bytes of a log that are in memory at a time while it is copied."""

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from storage.log.leader_epochs import EpochEntry
-from storage.tier.remote_segment import RemoteSegment, TopicIdPartition
-from storage.tier.remote_store import IndexKind, RemoteObjectMissingError, RemoteStore, SegmentData
+from protocol.remote_storage.segment import RemoteSegment, TopicIdPartition
+from protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStore, SegmentData
+from protocol.topic_partition import EpochEntry
 
 PARTITION = TopicIdPartition("some-topic.a_b", UUID(int=7 << 64), 3)
 LOG = bytes(range(256)) * 40

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from storage.tier.aiven_layout import (
+from .aiven_layout import (
     INDEXES,
     LOG,
     MANIFEST,
@@ -24,8 +24,8 @@ from storage.tier.aiven_layout import (
     stored_object,
     write_manifest,
 )
-from storage.tier.remote_segment import RemoteSegment
-from storage.tier.remote_store import IndexKind, RemoteObjectMissingError, RemoteStoreError, SegmentData, StoredObject
+from .segment import RemoteSegment
+from .store import IndexKind, RemoteObjectMissingError, RemoteStoreError, SegmentData, StoredObject
 
 if TYPE_CHECKING:
     from obstore.store import S3Store as Bucket

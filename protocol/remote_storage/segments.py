@@ -18,13 +18,18 @@ refers to is removed by whoever leads.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
 
-from storage.tier.remote_segment import RemoteSegment, State
+from ..remote_log_records import (
+    RemoteLogRecord,
+    RemoteLogSegmentMetadataRecord,
+    RemoteLogSegmentMetadataUpdateRecord,
+)
+from .segment import RemoteSegment, State, TopicIdPartition, partition_of, segment_of
 
 logger = structlog.get_logger(__name__)
 
@@ -149,3 +154,27 @@ class RemoteSegments:
     def size(self) -> int:
         """Bytes of the logs of all whose copy is finished."""
         return sum(one.size for one in self._by_id.values() if one.state is State.COPY_FINISHED)
+
+
+def replay(found: RemoteLogRecord, of: Callable[[TopicIdPartition], RemoteSegments]) -> None:
+    """Let a record of `__remote_log_metadata` count; `of` has the segments of a partition.
+
+    Raises ValueError for a record that no broker writes.
+    """
+    if isinstance(found, RemoteLogSegmentMetadataRecord):
+        segment = segment_of(found)
+        of(segment.partition).take(segment)
+    elif isinstance(found, RemoteLogSegmentMetadataUpdateRecord):
+        named = found.remote_log_segment_id
+        segments = of(partition_of(named.topic_id_partition))
+        known = None if named.id is None else segments.get(named.id)
+        if known is None:
+            logger.error("update of an unknown remote segment left out", segment=str(named.id))
+            return
+        next_state = known.with_state(
+            State(found.remote_log_segment_state),
+            broker_id=found.broker_id,
+            now_ms=found.event_timestamp_ms,
+            custom=found.custom_metadata,
+        )
+        segments.take(next_state)

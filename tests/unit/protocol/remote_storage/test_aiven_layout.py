@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from storage.tier.aiven_layout import key_of, read_manifest, stored_object, write_manifest
-from storage.tier.remote_store import IndexKind, RemoteStoreError
-from tests.unit.storage.tier.stores import LOG, TRANSACTIONS, data, segment
+from protocol.remote_storage.aiven_layout import key_of, read_manifest, stored_object, write_manifest
+from protocol.remote_storage.store import IndexKind, RemoteStoreError
+from tests.unit.protocol.remote_storage.stores import LOG, TRANSACTIONS, data, segment
 
 
 def manifest(**changed: Any) -> bytes:
