@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from odradek.schemas import avro_values
-from odradek.schemas.codecs import LONGEST_VALUE, check_length
-from odradek.schemas.errors import SchemaError
-from odradek.schemas.framing import Framed
-from odradek.schemas.json_text import json_of
-from odradek.schemas.lookup import AVRO, Source
+from . import avro_values
+from .codecs import LONGEST_VALUE, check_length
+from .errors import SchemaError
+from .framing import Framed
+from .json_text import json_of
+from .lookup import AVRO, Source
 
 MOST_NESTED = 64
 """Levels of a schema, and so of its values."""

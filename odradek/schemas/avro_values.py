@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from odradek.schemas.errors import SchemaError
+from .errors import SchemaError
 
 PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _TIMES: Mapping[str, Callable[[str], Any]] = {

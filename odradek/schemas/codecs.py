@@ -18,9 +18,9 @@ from datetime import date, datetime, time, timedelta
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from odradek.schemas.errors import MissingLibraryError, SchemaError
-from odradek.schemas.framing import Framed
-from odradek.schemas.lookup import AVRO, JSON, PROTOBUF, Source
+from .errors import MissingLibraryError, SchemaError
+from .framing import Framed
+from .lookup import AVRO, JSON, PROTOBUF, Source
 
 LONGEST_SCHEMA = 256 << 10
 LONGEST_VALUE = 256 << 10
@@ -56,7 +56,7 @@ def codec_of(source: Source, message: str | None = None) -> Codec:
         raise SchemaError("the schema is too large to be used here")
     if message is not None and source.kind != PROTOBUF:
         raise SchemaError(f"message = {message!r}: only Protobuf has messages")
-    make = cast(Callable[[Source, str | None], Codec], import_module(f"odradek.schemas.{_MODULES[source.kind]}").make)
+    make = cast(Callable[[Source, str | None], Codec], import_module(f".{_MODULES[source.kind]}", __package__).make)
     try:
         return make(source, message)
     except ImportError as error:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from odradek.schemas.codecs import check_length, plain
-from odradek.schemas.errors import MissingLibraryError, SchemaError
-from odradek.schemas.framing import Framed
-from odradek.schemas.json_text import json_of
-from odradek.schemas.lookup import JSON, Source
+from .codecs import check_length, plain
+from .errors import MissingLibraryError, SchemaError
+from .framing import Framed
+from .json_text import json_of
+from .lookup import JSON, Source
 
 
 class JsonCodec:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from odradek.schemas.errors import SchemaError
+from .errors import SchemaError
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 MOST_REFERENCES = 200

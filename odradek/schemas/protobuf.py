@@ -7,69 +7,46 @@ A message is a dict by the names of the file. Fields that cannot be absent are a
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odradek.schemas import protoc
-from odradek.schemas.codecs import check_length
-from odradek.schemas.errors import SchemaError
-from odradek.schemas.framing import Framed, read_indexes, written_indexes
-from odradek.schemas.lookup import PROTOBUF, Source
+from . import protoc
+from .codecs import check_length
+from .errors import SchemaError
+from .framing import Framed, read_indexes, written_indexes
+from .lookup import PROTOBUF, Source
 
 GOOGLES = "google.protobuf."
 
 
-class ProtobufCodec:
-    kind = PROTOBUF
+class Messages:
+    """The messages of a .proto file, by name or by where they are in it.
 
-    def __init__(self, source: Source, message: str | None) -> None:
+    `compiled`: a FileDescriptorSet as bytes, of the file, which is the last, and of all that it imports.
+    """
+
+    def __init__(self, compiled: bytes) -> None:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.descriptor_pool import DescriptorPool
 
-        files = FileDescriptorSet.FromString(protoc.compile_text(source.text, source.needed)).file
+        files = FileDescriptorSet.FromString(compiled).file
         self._pool = DescriptorPool()
         for file in files:
             self._pool.Add(file)
         self._main = files[-1]
-        self._message = message
 
-    def decode(self, framed: Framed) -> Any:
-        from google.protobuf.message import DecodeError
-
-        check_length(framed.payload)
-        try:
-            indexes, content = (
-                (read_indexes(framed.indexes)[0], framed.payload) if framed.indexes else read_indexes(framed.payload)
-            )
-            message = self._class(self._at(indexes))()
-            message.ParseFromString(content)
-        except (DecodeError, ValueError) as error:
-            raise SchemaError(f"the bytes are not of the schema: {error}") from error
-        return _value(message)
-
-    def encode(self, value: Any) -> bytes:
-        from google.protobuf.json_format import ParseDict, ParseError
-
-        indexes = self._indexes_of(self._message)
-        if not isinstance(value, Mapping):
-            raise SchemaError(f"does not fit the schema: {repr(value)[:100]}: expected an object")
-        try:
-            message = ParseDict(_given(value), self._class(self._at(indexes))())
-            return written_indexes(indexes) + bytes(message.SerializeToString())
-        except (ParseError, ValueError, TypeError) as error:
-            raise SchemaError(f"does not fit the schema: {error}") from error
-
-    def _at(self, indexes: list[int]) -> str:
-        """The full name of a message. Raises ValueError."""
+    def class_at(self, indexes: Sequence[int]) -> Any:
+        """The class of a message. Raises ValueError."""
         names, level = [self._main.package] if self._main.package else [], self._main.message_type
         for index in indexes:
             if not 0 <= index < len(level):
-                raise ValueError(f"the schema has no message {indexes}")
+                raise ValueError(f"the schema has no message {list(indexes)}")
             names.append(level[index].name)
             level = level[index].nested_type
-        return ".".join(names)
+        return self._class(".".join(names))
 
-    def _indexes_of(self, name: str | None) -> list[int]:
+    def indexes_of(self, name: str | None) -> list[int]:
+        """Where a message is; None: the first one. Raises SchemaError."""
         if name is None:
             if not self._main.message_type:
                 raise SchemaError("the schema has no message")
@@ -78,6 +55,8 @@ class ProtobufCodec:
         known = []
         while rest:
             indexes, message, above = rest.pop(0)
+            if message.options.map_entry:
+                continue  # of the compiler's own, for a map
             own = f"{above}{message.name}"
             if name in (own, f"{self._main.package}.{own}"):
                 return indexes
@@ -89,6 +68,40 @@ class ProtobufCodec:
         from google.protobuf.message_factory import GetMessageClass
 
         return GetMessageClass(self._pool.FindMessageTypeByName(name))
+
+
+class ProtobufCodec:
+    kind = PROTOBUF
+
+    def __init__(self, source: Source, message: str | None) -> None:
+        self._messages = Messages(protoc.compile_text(source.text, source.needed))
+        self._message = message
+
+    def decode(self, framed: Framed) -> Any:
+        from google.protobuf.message import DecodeError
+
+        check_length(framed.payload)
+        try:
+            indexes, content = (
+                (read_indexes(framed.indexes)[0], framed.payload) if framed.indexes else read_indexes(framed.payload)
+            )
+            message = self._messages.class_at(indexes)()
+            message.ParseFromString(content)
+        except (DecodeError, ValueError) as error:
+            raise SchemaError(f"the bytes are not of the schema: {error}") from error
+        return _value(message)
+
+    def encode(self, value: Any) -> bytes:
+        from google.protobuf.json_format import ParseDict, ParseError
+
+        indexes = self._messages.indexes_of(self._message)
+        if not isinstance(value, Mapping):
+            raise SchemaError(f"does not fit the schema: {repr(value)[:100]}: expected an object")
+        try:
+            message = ParseDict(_given(value), self._messages.class_at(indexes)())
+            return written_indexes(indexes) + bytes(message.SerializeToString())
+        except (ParseError, ValueError, TypeError) as error:
+            raise SchemaError(f"does not fit the schema: {error}") from error
 
 
 def make(source: Source, message: str | None) -> ProtobufCodec:
@@ -112,12 +125,12 @@ def _content(field: Any, content: Any) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         of = field.message_type.fields_by_name["value"]
         return {str(name): _one(of, content[name]) for name in content}
-    if _is_repeated(field):
+    if is_repeated(field):
         return [_one(field, each) for each in content]
     return _one(field, content)
 
 
-def _is_repeated(field: Any) -> bool:
+def is_repeated(field: Any) -> bool:
     found = getattr(field, "is_repeated", None)  # of newer releases, where `label` warns
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 

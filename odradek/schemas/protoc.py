@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from odradek.schemas.errors import MissingLibraryError, SchemaError
+from .errors import MissingLibraryError, SchemaError
 
 MAIN = "odradek-registered-schema.proto"
 """The name of the file that is compiled."""

@@ -46,13 +46,15 @@ class RegistryRefused(click.ClickException):
 class RegisteredSchema:
     """`needed`: the texts that it refers to, by the name it has for each, in an order in which each is after its own.
 
-    `id` None: the registry did not tell, or there is none, as for a file.
+    `id` None: the registry did not tell, or there is none, as for a file. `message`: of Protobuf, the one that values
+    are; empty: the first.
     """
 
     kind: str
     text: str
     id: int | None = None
     needed: Mapping[str, str] = field(default_factory=dict)
+    message: str = ""
 
 
 class Registry:
@@ -84,18 +86,18 @@ class Registry:
     def by_id(self, schema_id: int, subject: str) -> RegisteredSchema | None:
         """The schema with an id, in the context of a subject; None if there is none."""
         answer = self._ask(f"/schemas/ids/{schema_id}", subject=subject)
-        return None if answer is None else self._whole(answer, schema_id, subject)
+        return None if answer is None else self._whole(answer, schema_id)
 
-    def by_guid(self, guid: str, subject: str) -> RegisteredSchema | None:
+    def by_guid(self, guid: str) -> RegisteredSchema | None:
         answer = self._ask(f"/schemas/guids/{guid}")
         if answer is None:
             return None
         known = self._ask(f"/schemas/guids/{guid}/ids") or []
-        return self._whole(answer, min((each["id"] for each in known), default=None), subject)
+        return self._whole(answer, min((each["id"] for each in known), default=None))
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         answer = self._ask(f"/subjects/{_quoted(subject)}/versions/latest")
-        return None if answer is None else self._whole(answer, answer["id"], subject)
+        return None if answer is None else self._whole(answer, answer["id"])
 
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """The id of a schema in a subject, where it is from now on. Raises RegistryRefused."""
@@ -105,31 +107,25 @@ class Registry:
             raise RegistryRefused(f"the registry at {self.name} does not register schemas of {subject}")
         return int(answer["id"])
 
-    def _whole(self, answer: Mapping[str, Any], schema_id: int | None, subject: str) -> RegisteredSchema:
+    def _whole(self, answer: Mapping[str, Any], schema_id: int | None) -> RegisteredSchema:
         kind = answer.get("schemaType") or AVRO
         needed: dict[str, str] = {}
-        self._need(answer, kind, needed, 0)
-        text = answer["schema"]
-        if kind == PROTOBUF:  # the registry compiles it, and has what it imports
-            way = f"/schemas/ids/{schema_id}" if schema_id is not None else None
-            serialized = way and self._ask(way, subject=subject, format="serialized")
-            text = serialized["schema"] if serialized else text
-        return RegisteredSchema(kind, text, schema_id, needed)
+        self._need(answer, needed, 0)
+        return RegisteredSchema(kind, answer["schema"], schema_id, needed)
 
-    def _need(self, answer: Mapping[str, Any], kind: str, needed: dict[str, str], depth: int) -> None:
+    def _need(self, answer: Mapping[str, Any], needed: dict[str, str], depth: int) -> None:
         """Add what a schema refers to, directly or not."""
         for reference in answer.get("references") or ():
             if reference["name"] in needed or depth > 50:
                 continue
             way = f"/subjects/{_quoted(reference['subject'])}/versions/{reference['version']}"
-            options = {"format": "serialized"} if kind == PROTOBUF else {}
-            found = self._ask(way, deleted="true", **options)
+            found = self._ask(way, deleted="true")
             if found is None:
                 raise RegistryRefused(
                     f"the registry at {self.name} has a schema that refers to version {reference['version']} of "
                     f"{reference['subject']}, and does not have that"
                 )
-            self._need(found, kind, needed, depth + 1)
+            self._need(found, needed, depth + 1)
             needed[reference["name"]] = found["schema"]
 
     def _ask(self, way: str, body: object = None, **query: str) -> Any:

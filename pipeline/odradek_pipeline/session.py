@@ -185,8 +185,20 @@ def _minor(version: str) -> str:
 
 def check_packages(*names: str) -> None:
     """Raises NotInstalled unless Python has these packages."""
-    if missing := [name for name in names if importlib.util.find_spec(name) is None]:
+    if missing := [name for name in names if not _has_module(name)]:
         raise NotInstalled(f"Python has no {', '.join(missing)}: pip install ./pipeline in a checkout of Odradek")
+
+
+def check_protobuf() -> None:
+    """Raises NotInstalled unless there are Protobuf's library and its compiler, that of the extra or of the machine."""
+    has_library = _has_module("google") and _has_module("google.protobuf")
+    if not has_library or not (_has_module("protoc") or shutil.which("protoc")):
+        what = "protoc, Protobuf's compiler" if has_library else "Protobuf's library"
+        raise NotInstalled(f"there is no {what}: pip install './pipeline[registry]' in a checkout of Odradek")
+
+
+def _has_module(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
 
 
 def check_java() -> None:

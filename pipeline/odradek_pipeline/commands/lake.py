@@ -68,17 +68,17 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     "schemas",
     multiple=True,
     metavar="TOPIC=SPEC",
-    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema, or avro "
-    "or jsonschema with a registry's schemas; TOPIC may be *",
+    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema, or avro, "
+    "jsonschema or protobuf with a registry's schemas; TOPIC may be *",
 )
 @click.option(
     "--key-schema",
     "key_schemas",
     multiple=True,
     metavar="TOPIC=SPEC",
-    help="of the keys: raw (default), avro or jsonschema; TOPIC may be *",
+    help="of the keys: raw (default), avro, jsonschema or protobuf; TOPIC may be *",
 )
-@click.option("--registry", default="", metavar="URL,...", help="schema registry, for avro and jsonschema")
+@click.option("--registry", default="", metavar="URL,...", help="schema registry, for avro, jsonschema and protobuf")
 @click.option(
     "--registry-config",
     multiple=True,
@@ -224,7 +224,7 @@ def command(
     from odradek_pipeline.lake.job import run
     from odradek_pipeline.lake.schemas import parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
-    from odradek_pipeline.registry import Registry
+    from odradek_pipeline.registry import PROTOBUF, Registry
 
     key_specs = parse_specs(key_schemas, "--key-schema")
     settings = LakeSettings(
@@ -238,12 +238,16 @@ def command(
     )
     settings.check()
     if any(spec.json for spec in key_specs.values()):
-        raise click.UsageError("--key-schema is raw, avro or jsonschema")
+        raise click.UsageError("--key-schema is raw, avro, jsonschema or protobuf")
     if settings.table_format == "parquet" and settings.has_registered():
-        raise click.UsageError("--schema and --key-schema with avro or jsonschema need --format delta or iceberg")
+        raise click.UsageError(
+            "--schema and --key-schema with avro, jsonschema or protobuf need --format delta or iceberg"
+        )
     if settings.asks_registry() and not settings.registry:
         raise click.UsageError("--schema and --key-schema with a registry's schemas need --registry URL")
     Registry(settings.registry, settings.registry_config)
+    if settings.has_kind(PROTOBUF):
+        session.check_protobuf()
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)

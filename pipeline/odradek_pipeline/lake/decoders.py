@@ -1,4 +1,4 @@
-"""Columns that decode a payload with one schema, in the JVM: no Python runs on the executors for Avro and JSON Schema.
+"""Payloads decoded with one schema: in the JVM those of Avro and JSON Schema, in Python those of Protobuf.
 
 Each gives a struct: `value`, of the column's type; `problem`, null if there is none; `unknown`, the paths of fields
 that the schema does not name.
@@ -7,8 +7,9 @@ that the schema does not name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import types as T
@@ -16,10 +17,14 @@ from pyspark.sql import types as T
 from odradek_pipeline import json_text
 from odradek_pipeline.lake import avro_types, json_schema, records, reshape
 from odradek_pipeline.lake.widening import NoColumn, column_type
-from odradek_pipeline.registry import AVRO, JSON, RegisteredSchema
+from odradek_pipeline.registry import AVRO, JSON, PROTOBUF, RegisteredSchema
+from odradek_pipeline.schemas.errors import MissingLibraryError, SchemaError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+    from odradek_pipeline.lake.protobuf_rows import Reading
 
 END = b"odradek\0"
 """Put behind a payload, and read behind its value: a payload that is too short or too long does not end there."""
@@ -33,6 +38,10 @@ class Decoder(Protocol):
 
     @property
     def column(self) -> T.DataType: ...
+
+
+class ColumnDecoder(Decoder, Protocol):
+    """One that needs no Python on the executors."""
 
     def decoded(self, payload: Column, column: T.DataType, misfit: str) -> Column:
         """`column`: the type of the table's; `misfit`: what to say of a payload that does not fit."""
@@ -79,21 +88,78 @@ class JsonDecoder:
         return _let(json_text.parsed(records.text_for(payload, self.column), self.column), judged)
 
 
+@dataclass(frozen=True, slots=True)
+class ProtobufDecoder:
+    """Google's library, in tasks of Python: Spark's own module for Protobuf is in no jar that fits every Spark here."""
+
+    column: T.StructType
+    compiled: bytes
+    indexes: tuple[int, ...]
+
+    def reading(self, is_framed: bool, misfit: str) -> Reading:
+        from odradek_pipeline.lake.protobuf_rows import Reading
+
+        return Reading(self.compiled, self.indexes, is_framed, misfit)
+
+
 def decoder_of(schema: RegisteredSchema) -> Decoder:
-    """Of an Avro or a JSON schema. Raises NoColumn."""
+    """Raises NoColumn."""
     try:
         if schema.kind == AVRO:
             return _avro(schema)
+        if schema.kind == PROTOBUF:
+            return _protobuf(schema)
         if schema.kind == JSON:
             struct = json_schema.struct_of(json.loads(schema.text), schema.needed)
             column = column_type(struct)
             assert isinstance(column, T.StructType)
             return JsonDecoder(column, struct)
-    except NoColumn:
+    except (NoColumn, MissingLibraryError):
         raise
+    except SchemaError as error:
+        raise NoColumn(str(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NoColumn(f"it cannot be read: {error}") from None
     raise NoColumn(f"{schema.kind} is not known")
+
+
+def _protobuf(schema: RegisteredSchema) -> ProtobufDecoder:
+    from odradek_pipeline.lake.protobuf_rows import column_of
+    from odradek_pipeline.schemas.protobuf import Messages
+    from odradek_pipeline.schemas.protoc import compile_text
+
+    compiled = compile_text(schema.text, schema.needed)
+    messages = Messages(compiled)
+    indexes = messages.indexes_of(schema.message or None)
+    return ProtobufDecoder(column_of(messages.class_at(indexes)), compiled, tuple(indexes))
+
+
+def append_protobuf(
+    batch: DataFrame, name: str, payload: str, into: str, readings: Mapping[str, Reading], column: T.StructType
+) -> DataFrame:
+    """The batch with a column `into`, decoded by the reading of each record's name; null where there is none."""
+    parts = {"value": column, "problem": T.StringType(), "unknown": T.ArrayType(T.StringType())}
+    decoded = T.StructType([T.StructField(part, kind) for part, kind in parts.items()])
+    schema = T.StructType([*batch.schema.fields, T.StructField(into, decoded)])
+    places = batch.columns.index(name), batch.columns.index(payload)
+    return batch.mapInArrow(partial(_appended, places, dict(readings), column), schema)
+
+
+def _appended(
+    places: tuple[int, int],
+    readings: Mapping[str, Reading],
+    column: T.StructType,
+    batches: Iterable[pyarrow.RecordBatch],
+) -> Iterator[pyarrow.RecordBatch]:
+    """On an executor."""
+    import pyarrow
+
+    from odradek_pipeline.lake.protobuf_rows import read_values
+
+    for batch in batches:
+        names, payloads = (batch.column(place).to_pylist() for place in places)
+        decoded = read_values(names, payloads, readings, column)
+        yield pyarrow.RecordBatch.from_arrays([*batch.columns, decoded], [*batch.schema.names, "decoded"])
 
 
 def _avro(schema: RegisteredSchema) -> AvroDecoder:

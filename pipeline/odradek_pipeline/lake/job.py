@@ -25,7 +25,7 @@ from odradek_pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from odradek_pipeline.lake.transactional import TransactionalIngest
 from odradek_pipeline.lake.upsert import UpsertIngest
 from odradek_pipeline.reasons import reason
-from odradek_pipeline.registry import Registry, RegistryAway
+from odradek_pipeline.registry import AVRO, Registry, RegistryAway
 from odradek_pipeline.session import SessionOptions
 
 if TYPE_CHECKING:
@@ -290,15 +290,17 @@ def _ingest(around: IngestServices, topic: str) -> Ingest:
 
 
 CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+"""Of records that go to Python at once, which only those of Protobuf do."""
 
 
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> JobOutcome:
     """Run until the job ends or a SIGTERM or SIGINT arrives."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
-    if settings.has_avro():
+    if settings.has_kind(AVRO):
         parts = (*parts, session.AVRO)
     # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
-    conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
+    conf = {CONCURRENT_FILES: "4", ARROW_BYTES: str(32 << 20)} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
     with session.running(spark), _admin(spark, settings) as admin:

@@ -11,29 +11,29 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
 from odradek_pipeline.lake import records, schemas
-from odradek_pipeline.lake.decoders import Decoder, decoder_of
+from odradek_pipeline.lake.decoders import ColumnDecoder, Decoder, ProtobufDecoder, append_protobuf, decoder_of
 from odradek_pipeline.lake.naming import LakeError
-from odradek_pipeline.lake.registry_specs import KEY, VALUE, RegisteredSpec
+from odradek_pipeline.lake.record_names import distinct, named
+from odradek_pipeline.lake.registry_specs import VALUE, RegisteredSpec
+from odradek_pipeline.lake.schema_files import schema_of_file
 from odradek_pipeline.lake.schema_ids import ONLY, Entry, SchemaIds, Side
 from odradek_pipeline.lake.widening import NoColumn, union
-from odradek_pipeline.registry import RegisteredSchema, Registry, RegistryAway, RegistryRefused
+from odradek_pipeline.registry import PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 logger = structlog.get_logger(__name__)
 
 NEW = "odradek: a schema that is not known yet"
 NAME, PAYLOAD, DECODED = "_name_{}", "_payload_{}", "_decoded_{}"
-HEADERS = {VALUE: "__value_schema_id", KEY: "__key_schema_id"}
 LATEST_SECONDS = 300.0
 """How long the latest version of a subject counts as such."""
 
@@ -65,8 +65,20 @@ class RegisteredTopic:
         self._has_table = has_table
         self._decoders.clear()
         self._sides = {side: Side() for side in self.specs} | self.ids.load(generation, planned)
+        self._check_messages()
         self._look_first = not has_table
         self._ask_latest()
+
+    def _check_messages(self) -> None:
+        """Raises LakeError if values are to be other messages than those that the table has."""
+        for side, spec in self.specs.items():
+            for entry in self._sides[side].entries.values():
+                if entry.schema is not None and entry.schema.message != spec.message:
+                    was, now = (name or "the first one of its schema" for name in (entry.schema.message, spec.message))
+                    raise LakeError(
+                        f"topic {self.topic}: {side}s are of message {was} in its table, and cannot be of {now} now: "
+                        "give another --lake"
+                    )
 
     def write(self, batch: DataFrame, number: int, again: bool, write: Write) -> None:
         """Write a batch, after what it brings is kept. `again`: it may be in the table already."""
@@ -118,12 +130,14 @@ class RegisteredTopic:
         from pyspark.sql import functions as F
 
         spec = self.specs[side]
-        name, payload = named(side) if spec.by_id else (F.when(F.col(side).isNotNull(), ONLY), F.col(side))
+        name, payload = named(side, spec.kind) if spec.by_id else (F.when(F.col(side).isNotNull(), ONLY), F.col(side))
         batch = batch.withColumns({NAME.format(side): name, PAYLOAD.format(side): payload})
         column = self._sides[side].column
         entries = {key: entry for key, entry in self._sides[side].entries.items() if entry.schema is not None}
         if column is None or not entries:
             return batch.withColumn(DECODED.format(side), _nothing())
+        if spec.kind == PROTOBUF:
+            return self._in_python(batch, side, entries, column)
         return batch.withColumn(DECODED.format(side), self._cases(side, entries, column))
 
     def _cases(self, side: str, entries: Mapping[str, Entry], column: DataType) -> Column:
@@ -132,9 +146,18 @@ class RegisteredTopic:
         case: Any = F
         name, payload = F.col(NAME.format(side)), F.col(PAYLOAD.format(side))
         for key, entry in entries.items():
-            case = case.when(name == key, self._decoder(side, key).decoded(payload, column, _misfit(entry)))
+            decoder = cast(ColumnDecoder, self._decoder(side, key))
+            case = case.when(name == key, decoder.decoded(payload, column, _misfit(entry)))
         found: Column = case
         return found
+
+    def _in_python(self, batch: DataFrame, side: str, entries: Mapping[str, Entry], column: DataType) -> DataFrame:
+        readings = {
+            key: cast(ProtobufDecoder, self._decoder(side, key)).reading(self.specs[side].by_id, _misfit(entry))
+            for key, entry in entries.items()
+        }
+        name, payload, into = (form.format(side) for form in (NAME, PAYLOAD, DECODED))
+        return append_protobuf(batch, name, payload, into, readings, cast("StructType", column))
 
     def _decoder(self, side: str, key: str) -> Decoder:
         entry = self._sides[side].entries[key]
@@ -171,7 +194,7 @@ class RegisteredTopic:
         now = dict(before)
         for side, spec in self.specs.items():
             if spec.by_id:
-                for name in _distinct(batch, side):
+                for name in distinct(batch, side):
                     if name not in now[side].entries:
                         now[side] = self._learned(batch, side, now[side], name, self._fetch(side, name))
             elif side in self._only:
@@ -195,7 +218,8 @@ class RegisteredTopic:
         try:
             decoder = decoder_of(schema)
             column = self._column(now.column, decoder.column)
-            _check(batch, decoder, column)
+            if wanted != PROTOBUF:
+                _check(batch, cast(ColumnDecoder, decoder), column)
         except (NoColumn, LakeError) as error:
             why = error.message if isinstance(error, LakeError) else str(error)
             if name == ONLY:
@@ -218,12 +242,16 @@ class RegisteredTopic:
 
     def _fetch(self, side: str, name: str) -> RegisteredSchema | None:
         """The schema that records name so. Waits for a registry that is away. Raises LakeError."""
-        subject = self.specs[side].subject_of(self.topic, side)
+        spec = self.specs[side]
+        subject = spec.subject_of(self.topic, side)
         for attempt in range(1_000_000):
             try:
-                if len(name) == 32:
-                    return self.registry.by_guid(str(uuid.UUID(name)), subject)
-                return self.registry.by_id(int(name), subject)
+                found = (
+                    self.registry.by_guid(str(uuid.UUID(name)))
+                    if len(name) == 32
+                    else self.registry.by_id(int(name), subject)
+                )
+                return None if found is None else replace(found, message=spec.message)
             except RegistryRefused as error:
                 raise LakeError(f"topic {self.topic}: {error.message}") from None
             except RegistryAway as error:
@@ -239,7 +267,7 @@ class RegisteredTopic:
         for side, spec in self.specs.items():
             if spec.by_id:
                 continue
-            found = self._file(spec) if spec.file else self._latest(side, spec)
+            found = schema_of_file(self.topic, spec) if spec.file else self._latest(side, spec)
             known = self._sides[side].entries.get(ONLY)
             if known is None or known.schema != found:
                 self._only[side] = found
@@ -261,49 +289,10 @@ class RegisteredTopic:
             raise LakeError(f"topic {self.topic}: {error.message}") from None
         if found is None:
             raise LakeError(f"topic {self.topic}: the registry has no subject {subject}")
-        return found
-
-    def _file(self, spec: RegisteredSpec) -> RegisteredSchema:
-        try:
-            return RegisteredSchema(spec.kind, Path(spec.file).read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise LakeError(f"topic {self.topic}: --schema: {error}") from None
+        return replace(found, message=spec.message)
 
 
-def named(side: str) -> tuple[Column, Column]:
-    """The name that a record's header or first bytes have for its schema, null without one, and what follows it.
-
-    A number as text, or the 32 digits of a GUID. The header is looked at first, as clients do.
-    """
-    from pyspark.sql import functions as F
-
-    content = F.col(side)
-    header = F.try_element_at(F.filter("headers", lambda each: each["key"] == HEADERS[side]), F.lit(-1))["value"]
-
-    def begins(text: Column, byte: bytes, least: int) -> Column:
-        found = (F.length(text) >= least) & (F.substring(text, 1, 1) == F.lit(byte))
-        return F.coalesce(found, F.lit(False))
-
-    def number(text: Column) -> Column:
-        return F.conv(F.hex(F.substring(text, 2, 4)), 16, 10)
-
-    by_guid, by_id = begins(header, b"\1", 17), begins(header, b"\0", 5)
-    name = (
-        F.when(content.isNull(), F.lit(None).cast("string"))
-        .when(by_guid, F.lower(F.hex(F.substring(header, 2, 16))))
-        .when(by_id, number(header))
-        .when(begins(content, b"\0", 5), number(content))
-    )
-    return name, F.when(by_guid | by_id, content).otherwise(F.expr(f"substring({side}, 6)"))
-
-
-def _distinct(batch: DataFrame, side: str) -> list[str]:
-    """The names of schemas in a batch, in an order that is the same in every attempt: older ids first."""
-    rows = batch.select(named(side)[0].alias("name")).distinct().collect()
-    return sorted((row["name"] for row in rows if row["name"] is not None), key=lambda name: (len(name), name))
-
-
-def _check(batch: DataFrame, decoder: Decoder, column: DataType) -> None:
+def _check(batch: DataFrame, decoder: ColumnDecoder, column: DataType) -> None:
     """Raises NoColumn if Spark would not take a schema; a plan that it refuses could write no record of the topic."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F

@@ -1,8 +1,9 @@
 """Which schemas of a registry, or of a file, the values or the keys of a topic have: the text of `--schema TOPIC=avro`.
 
-`avro` or `jsonschema` alone: each record names its schema, by the id in front of it or the GUID in a header. `:latest`
-is the latest version of a subject and `:@FILE` a file; records then have nothing in front. After the first two may come
-`:subject=NAME` (default: TOPIC-value or TOPIC-key).
+`avro`, `jsonschema` or `protobuf` alone: each record names its schema, by the id in front of it or the GUID in a
+header. `:latest` is the latest version of a subject and `:@FILE` a file; records then have nothing in front. After the
+first two may come `:subject=NAME` (default: TOPIC-value or TOPIC-key). `protobuf:message=NAME` is another message than
+the first one of a schema, and may have `:latest` or `:@FILE` behind it.
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from odradek_pipeline.registry import AVRO, JSON
+from odradek_pipeline.registry import AVRO, JSON, PROTOBUF
 
 VALUE, KEY = "value", "key"
-KINDS = {"avro": AVRO, "jsonschema": JSON}
+KINDS = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 """The registry's names for what may be asked for."""
 
 LATEST = "latest"
-FORMS = "avro or jsonschema, each alone or with :latest, :@FILE, :subject=NAME"
-_OPTION = re.compile(r"(?:^|:)(?=subject=)")
+FORMS = "avro, jsonschema or protobuf, each alone or with :latest, :@FILE, :subject=NAME; protobuf also :message=NAME"
+_OPTION = re.compile(r"(?:^|:)(?=(?:subject|message)=)")
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSpec:
-    """`latest` false and `file` empty: by the id in each record. `subject` empty: named by the topic."""
+    """`latest` false and `file` empty: by the id in each record. `subject` empty: named by the topic.
+
+    `message` empty: the first one of a schema.
+    """
 
     kind: str
     latest: bool = False
     file: str = ""
     subject: str = ""
+    message: str = ""
 
     @property
     def by_id(self) -> bool:
@@ -48,6 +53,11 @@ def parse(text: str) -> RegisteredSpec | None:
     given: dict[str, str] = {}
     for option in options:
         key, _, value = option.partition("=")
+        if key == "message":
+            value, behind, after = value.partition(":")
+            if behind and (first or not after):
+                raise ValueError(FORMS)
+            first = after or first
         if not value or key in given:
             raise ValueError(FORMS)
         given[key] = value
@@ -56,4 +66,6 @@ def parse(text: str) -> RegisteredSpec | None:
         raise ValueError(FORMS)
     if "subject" in given and file:
         raise ValueError("a file has no subject")
+    if "message" in given and kind != PROTOBUF:
+        raise ValueError("only protobuf has messages")
     return RegisteredSpec(kind, first == LATEST, file, **given)

@@ -13,7 +13,6 @@ from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import Partitioning
 from odradek_pipeline.lake.registry_specs import KEY, VALUE, RegisteredSpec
 from odradek_pipeline.lake.schemas import EVERY_TOPIC, SchemaSpec, spec_of
-from odradek_pipeline.registry import AVRO
 from odradek_pipeline.session import ICEBERG_CATALOG
 
 DELTA = "delta"
@@ -82,9 +81,10 @@ class LakeSettings:
         specs = (*self.specs.values(), *self.key_specs.values())
         return any(spec.registered is not None and not spec.registered.file for spec in specs)
 
-    def has_avro(self) -> bool:
+    def has_kind(self, kind: str) -> bool:
+        """Whether any topic's records have schemas of a kind: AVRO, JSON or PROTOBUF."""
         specs = (*self.specs.values(), *self.key_specs.values())
-        return any(spec.registered is not None and spec.registered.kind == AVRO for spec in specs)
+        return any(spec.registered is not None and spec.registered.kind == kind for spec in specs)
 
     def check(self) -> None:
         """Raises LakeError for what is said of a topic that is not asked for, or does not go together."""

@@ -50,7 +50,10 @@ NO_PARTITIONING = ("t", "t=", "t=minute(timestamp)", "t=bucket(key)", "t=hour(a)
         (["--topic", "a", "--envelope", "a=avro"], "not TOPIC=debezium"),
         (["--topic", "a", "--envelope", "a=debezium"], "need a table of rows by key: --upsert a"),
         (["--topic", "a", "--upsert", "a", "--envelope", "a=debezium"], "it needs the schema of the row"),
-        (["--topic", "a", "--schema", "a=avro", "--format", "parquet"], "with avro or jsonschema need --format delta"),
+        (
+            ["--topic", "a", "--schema", "a=avro", "--format", "parquet"],
+            "with avro, jsonschema or protobuf need --format delta",
+        ),
         (["--topic", "a", "--schema", "a=avro"], "need --registry URL"),
         (["--topic", "a", "--keep-snapshots", "1"], "1 is not in the range x>=2"),
         *((["--topic", "t", "--partition-by", text], "--partition-by") for text in NO_PARTITIONING),

@@ -73,15 +73,7 @@ def test_a_guid_is_asked_for_with_its_ids(stub: Stub) -> None:
         "/schemas/guids/g": (200, {"schema": "{}", "schemaType": "JSON"}),
         "/schemas/guids/g/ids": (200, [{"context": ".", "id": 5}, {"context": ".x", "id": 9}]),
     }
-    assert Registry(stub.url).by_guid("g", "s") == RegisteredSchema("JSON", "{}", 5)
-
-
-def test_protobuf_is_asked_for_as_a_descriptor(stub: Stub) -> None:
-    stub.answers = {
-        "/schemas/ids/7?subject=s": (200, {"schema": "message M {}", "schemaType": "PROTOBUF"}),
-        "/schemas/ids/7?subject=s&format=serialized": (200, {"schema": "AAAA", "schemaType": "PROTOBUF"}),
-    }
-    assert Registry(stub.url).by_id(7, "s") == RegisteredSchema("PROTOBUF", "AAAA", 7)
+    assert Registry(stub.url).by_guid("g") == RegisteredSchema("JSON", "{}", 5)
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])

@@ -19,6 +19,13 @@ from odradek_pipeline.lake.schemas import parse_specs
         ("avro:latest", RegisteredSpec("AVRO", latest=True)),
         ("avro:latest:subject=:.context:s-value", RegisteredSpec("AVRO", latest=True, subject=":.context:s-value")),
         ("avro:@/a/b.avsc", RegisteredSpec("AVRO", file="/a/b.avsc")),
+        ("protobuf:message=shop.Order", RegisteredSpec("PROTOBUF", message="shop.Order")),
+        ("protobuf:message=Order:latest", RegisteredSpec("PROTOBUF", latest=True, message="Order")),
+        ("protobuf:message=Order:@C:/x.proto", RegisteredSpec("PROTOBUF", file="C:/x.proto", message="Order")),
+        (
+            "protobuf:latest:subject=a:b:message=Order",
+            RegisteredSpec("PROTOBUF", latest=True, subject="a:b", message="Order"),
+        ),
         ("jsonschema:@C:/x.json", RegisteredSpec("JSON", file="C:/x.json")),
     ],
 )
@@ -35,6 +42,9 @@ def test_schemas_of_a_registry_are_asked_for(text: str, spec: RegisteredSpec) ->
         "avro:subject=a:subject=b",
         "avro:@f:subject=s",
         "avro:subject=",
+        "avro:message=M",
+        "avro:latest:message=M",
+        "avro:message=M:",
     ],
 )
 def test_other_forms_are_refused(text: str) -> None:
