@@ -17,7 +17,7 @@ from broker.membership.controller_port import Controller
 from broker.membership.publisher import Follower, NodeMetadata
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
-from broker.node_state import Base, Bound
+from broker.node_state import Base, Bound, RegistryPort
 from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
 from broker.observe.exporter_metrics import register_exporter_metrics
 from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
@@ -107,6 +107,7 @@ class Node:
         self._loop_lag.start()
         self._elections = UncleanElections()
         self.faults: Faults | None = None  # only where a test may set some
+        self.registry: RegistryPort | None = None  # where its setting asks for one, or a test may
         self.take(parts)
 
     def take(self, parts: Parts) -> None:

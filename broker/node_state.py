@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 from uuid import UUID
 
 import structlog
@@ -32,6 +33,24 @@ from timing.clock import Clock
 from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
+
+
+class RegistryPort(Protocol):
+    """The schema registry of a node, for who cannot import it (`broker/registry/host.py`)."""
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it listens; empty if it does not."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there may be schemas: somebody has asked for it, or the cluster has its topic."""
+
+    async def begin(self) -> list[str]:
+        """Listen if it does not yet, on loopback, and return where. Raises ListenError."""
+
+    async def ask(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        """The status and the value of an answer, with all rights; without listeners, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from broker.config.structured import LOGIN_LISTENERS, why_no_logins
 from broker.network.request import CloseConnectionError, Principal
 from broker.node import Node
-from broker.security.as_client import Account, Login, LoginError
 from broker.security.node_security import Prepared
-from broker.security.sasl.conversations import AuthenticationError, Begin, Challenge, Conversation, Success
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:
+    from random import Random
+
     from broker.security.sasl.authenticator import SaslOptions
+    from broker.security.sasl.conversations import Begin, Conversation
 
 SESSION_MS = 12 * 3600 * 1000.0
 """How long a password counts after it was compared, if nothing says less."""
@@ -77,8 +78,8 @@ class Passwords:
         """Who it is, and for how many ms."""
         workers = self._node.base.seams.workers.lane("security")
         for (listener, name), (begin, lasts_ms) in self._mechanisms().items():
-            login = Account(name, user, password).login(self._node.local.random)
-            principal = await workers.call(partial(_outcome, begin(), login))
+            log_in = partial(_outcome, begin(), name, user, password, self._node.local.random)
+            principal = await workers.call(log_in)
             self._node.local.security.attempts[listener, name, principal is not None] += 1
             if principal is not None:
                 return principal, min(lasts_ms, SESSION_MS)
@@ -93,8 +94,12 @@ def _wants_certificates(prepared: Prepared) -> bool:
     return prepared.tls is not None and prepared.tls.verify_mode is ssl.CERT_REQUIRED
 
 
-def _outcome(conversation: Conversation, login: Login) -> Principal | None:
+def _outcome(conversation: Conversation, mechanism: str, user: str, password: str, random: Random) -> Principal | None:
     """Whom the server's side of a mechanism takes the client's side for; takes milliseconds."""
+    from broker.security.as_client import Account, LoginError
+    from broker.security.sasl.conversations import AuthenticationError, Challenge, Success
+
+    login = Account(mechanism, user, password).login(random)
     try:
         step = conversation.evaluate(next(login))
         while isinstance(step, Challenge):

@@ -46,6 +46,7 @@ from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from broker.console import Console
+    from broker.registry.host import RegistryHost
     from broker.registry.server import RegistryServer
     from broker.testkit.control import ControlServer
 
@@ -256,9 +257,19 @@ def _registry_server(config: BrokerConfig) -> RegistryServer | None:
     """The schema registry's, imported if the configuration asks for it. Raises ListenError."""
     if not config.is_broker or not config.list_("schema.registry.listeners"):
         return None
-    from broker.registry.server import RegistryServer
+    from broker.registry.server import RegistryServer, addresses
 
-    return RegistryServer(config)
+    return RegistryServer(addresses(config))
+
+
+def _registry_host(node: Node, server: RegistryServer | None, *, for_tests: bool) -> RegistryHost | None:
+    """The node's schema registry; None where nobody asks for one, or ever can."""
+    if server is None and not (for_tests and node.local.config.is_broker):
+        return None
+    from broker.registry.host import RegistryHost
+
+    host = node.registry = RegistryHost(node, server)
+    return host
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
@@ -295,10 +306,11 @@ async def _live(
     """Serve until the process is told to stop, or the node cannot go on; False if a port cannot be served."""
     GcTime().begin(node.local.metrics)
     console = None if make_console is None else make_console(node)
+    host = _registry_host(node, registry, for_tests=control is not None)
     try:
         http_port = await node.serve_http(None if console is None else console.answer)
-        if registry is not None:
-            await registry.begin(node)
+        if host is not None:
+            await host.begin_configured()
     except (ListenError, SecurityError) as error:
         logger.error("cannot start", error=str(error))
         await node.stop()
@@ -306,7 +318,7 @@ async def _live(
     operator_requests.begin(node)
     process.exempt_loaded_modules_from_collection()
     control_url = None if control is None else control.url
-    ready.tell(node, http_port, control_url, [] if registry is None else registry.urls)
+    ready.tell(node, http_port, control_url, [] if host is None else host.urls)
     if control is not None:
         control.begin(node)
     if console is not None and http_port is not None:
@@ -326,8 +338,8 @@ async def _live(
         await console.stop()
     if control is not None:
         await control.stop()
-    if registry is not None:
-        await registry.stop()
+    if host is not None:
+        await host.stop()
     return True
 
 

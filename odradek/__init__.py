@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from odradek.process import Broker as Broker
     from odradek.process import BrokerStartError as BrokerStartError
     from odradek.record import Record as Record
+    from odradek.record import Schema as Schema
+    from odradek.registry import Registry as Registry
     from odradek.report import Explanation as Explanation
     from odradek.report import Finding as Finding
     from odradek.report import Journal as Journal
@@ -50,7 +52,8 @@ _NAMES_BY_MODULE = {
     "group_kinds": ("DeadLetter", "Delivery", "Member", "Task"),
     "groups": ("Group", "Lag", "Transaction"),
     "process": ("Broker", "BrokerStartError"),
-    "record": ("Record",),
+    "record": ("Record", "Schema"),
+    "registry": ("Registry",),
     "report": ("Explanation", "Finding", "Journal", "JournalEntry"),
     "topic": ("Topic",),
 }

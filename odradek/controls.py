@@ -20,6 +20,7 @@ from odradek.control import Control, ControlClient, ControlError, in_thread
 from odradek.faults import FaultControls
 from odradek.groups import Group, Transaction
 from odradek.record import Record
+from odradek.registry import Registry
 from odradek.report import ENTRIES, Explanation, Journal, read_journal, report_text
 from odradek.security import Security, client_config
 from odradek.topic import DEFAULT_TIMEOUT, Topic
@@ -43,6 +44,14 @@ class Controls(FaultControls):
     def clock(self) -> Clock:
         """The broker's time: `advance`, `freeze`, `resume`, `set`, `now`."""
         return Clock(self._client)
+
+    @property
+    def registry(self) -> Registry:
+        """The broker's schema registry, which begins to listen when it is first asked for."""
+        return Registry(self._client, self._registry_begun)
+
+    def _registry_begun(self, urls: list[str]) -> None:
+        """Note where the registry listens."""
 
     def status(self) -> dict[str, Any]:
         """The broker's identity, listeners and health."""

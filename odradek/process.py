@@ -135,8 +135,13 @@ class Broker(SecuredControls, Entered):
 
     @property
     def registry_urls(self) -> list[str]:
-        """Where the schema registry is, as `schema.registry.listeners` says; none if there is none."""
+        """Where the schema registry listens: as `schema.registry.listeners` says, or since it was asked for."""
         return list(self._registry_urls)
+
+    def _registry_begun(self, urls: list[str]) -> None:
+        self._registry_urls = urls
+        if urls:
+            self._settings["schema.registry.listeners"] = ",".join(urls)  # of the next start, too
 
     @property
     def control(self) -> ControlClient:
@@ -315,14 +320,12 @@ class Broker(SecuredControls, Entered):
         """Note that the broker serves; `ready` is what it has said of itself."""
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
-        self._registry_urls = ready.get("registry", [])
         self._control = self._control_client(ready["control"])
         # The next start uses the ports that this one was given.
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ready["bound"]
-        if self._registry_urls:
-            self._settings["schema.registry.listeners"] = ",".join(self._registry_urls)
+        self._registry_begun(ready.get("registry", []))
 
     def _control_client(self, url: str | None) -> ControlClient | None:
         if self._control is not None:

@@ -6,8 +6,10 @@ import base64
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from odradek.schemas.codecs import plain
 
 Content = bytes | str | None
 """A key, or a header's content: text is written as UTF-8."""
@@ -77,10 +79,36 @@ NO_HEADERS = Headers()
 
 
 @dataclass(frozen=True, slots=True)
+class Schema:
+    """The schema that a key or value names.
+
+    Attributes:
+        id: its id, or its GUID if that is in a header.
+        type: AVRO, JSON or PROTOBUF; None if it is not known.
+        problem: why the content is not decoded, if it is not.
+    """
+
+    id: int | str
+    type: str | None
+    content: Any = field(default=None, repr=False)
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any], name: str, content: str) -> Schema | None:
+        """The schema in an answer of the control interface, with what it decodes."""
+        found = answer.get(name)
+        if found is None:
+            return None
+        named = found["id"] if "id" in found else found["guid"]
+        return cls(named, found["type"], answer.get(content), found.get("problem"))
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A record in a topic. `timestamp` is milliseconds since 1970; a value None is a tombstone.
 
-    Key, value and the contents of headers are bytes that compare with str too: `record.key == "7"`.
+    Key, value and the contents of headers are bytes that compare with str too: `record.key == "7"`. `schema` and
+    `key_schema` are those that value and key name, of the broker's schema registry.
     """
 
     topic: str
@@ -90,6 +118,26 @@ class Record:
     key: Bytes | None
     value: Bytes | None
     headers: Headers = NO_HEADERS
+    schema: Schema | None = field(default=None, compare=False, repr=False)
+    key_schema: Schema | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def decoded(self) -> Any:
+        """The value by its schema: a dict, mostly. Raises ValueError if it has no schema, or is not of it."""
+        return self._by_schema("value", self.schema)
+
+    @property
+    def decoded_key(self) -> Any:
+        """The key, as `decoded`."""
+        return self._by_schema("key", self.key_schema)
+
+    def _by_schema(self, name: str, schema: Schema | None) -> Any:
+        where = f"offset {self.offset} of {self.topic}-{self.partition}"
+        if schema is None:
+            raise ValueError(f"the {name} at {where} names no schema")
+        if schema.problem is not None:
+            raise ValueError(f"the {name} at {where} is not decoded by schema {schema.id}: {schema.problem}")
+        return schema.content
 
     @property
     def text(self) -> str | None:
@@ -97,7 +145,9 @@ class Record:
         return None if self.value is None else self.value.decode()
 
     def json(self) -> Any:
-        """Read the value as JSON. Raises ValueError if it is none."""
+        """Read the value as JSON, or by its schema if it has one. Raises ValueError if it is none."""
+        if self.schema is not None and self.schema.problem is None:
+            return self.schema.content
         if self.value is None:
             raise ValueError(f"offset {self.offset} of {self.topic}-{self.partition} is a tombstone, and no JSON")
         try:
@@ -120,6 +170,8 @@ class Record:
             _bytes_of(answer, "key"),
             _bytes_of(answer, "value"),
             Headers((header["key"], _bytes_of(header, "value")) for header in answer["headers"]),
+            Schema.of(answer, "schema", "json"),
+            Schema.of(answer, "key_schema", "key_json"),
         )
 
 
@@ -169,8 +221,20 @@ def record_as_json(
     headers: object = None,
     partition: int | None = None,
     timestamp: object = None,
+    schema: Mapping[str, Any] | None = None,
+    key_schema: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A record to write, for the control interface. Raises TypeError that names the wrong parameter."""
+    """A record to write, for the control interface. Raises TypeError that names the wrong parameter.
+
+    With a schema, as the control interface takes it, the value (key) is encoded by it unless it is None.
+    """
+    given: dict[str, Any] = {}
+    if schema is not None and value is not None:
+        given |= {"json": plain(value), "schema": schema}
+        value = None
+    if key_schema is not None and key is not None:
+        given |= {"key_json": plain(key), "key_schema": key_schema}
+        key = None
     if isinstance(value, Mapping):
         try:
             value = json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
@@ -182,7 +246,7 @@ def record_as_json(
         raise TypeError(f"value = {value!r}: expected bytes, str, a dict (written as JSON) or None (a tombstone)")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
         raise TypeError(f"partition = {partition!r}: expected an int")
-    given: dict[str, Any] = {**content_as_json("value", value), **content_as_json("key", key)}
+    given |= {**content_as_json("value", value), **content_as_json("key", key)}
     if headers is not None:
         given["headers"] = headers_as_json(headers)
     if partition is not None:

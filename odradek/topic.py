@@ -17,8 +17,11 @@ from odradek.record import (
     headers_as_json,
     record_as_json,
 )
+from odradek.registry import Given, Registry
+from odradek.schemas.codecs import plain
 
-FIELDS = ("value", "key", "headers", "partition", "timestamp")
+FIELDS = ("value", "key", "headers", "partition", "timestamp", "schema", "key_schema")
+LATEST = "latest"
 LAST_SHOWN = 5
 DEFAULT_TIMEOUT = 5.0
 
@@ -44,19 +47,27 @@ class Topic(Named):
 
     def produce(
         self,
-        value: Value,
+        value: Value | object,
         *,
-        key: Content = None,
+        key: Content | object = None,
         headers: HeadersGiven | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
+        schema: int | Given | None = None,
+        key_schema: int | Given | None = None,
+        message: str | None = None,
     ) -> Record:
         """Write a record as a producer with acks=all, and return it with its partition and offset.
 
         A `dict` becomes JSON, a `str` UTF-8. Without `partition` the key decides, as with Java's producer; without a
         key the shortest partition gets the record. `timestamp` is milliseconds since 1970 or a datetime, now if None.
+
+        With a `schema` the value, whatever the schema has, is encoded as Confluent's serializers do: an id that
+        `registry.register` returned, "latest" (the latest version of the topic's subject), or a schema, which is
+        registered. `key_schema` is the same for the key. `message` is Protobuf's, the first of the schema if None.
         """
-        return self._produce([record_as_json(value, key, headers, partition, timestamp)])[0]
+        named, of_key = self._schema(schema, message), self._schema(key_schema, None, key=True)
+        return self._produce([record_as_json(value, key, headers, partition, timestamp, named, of_key)])[0]
 
     def produce_many(
         self,
@@ -65,17 +76,40 @@ class Topic(Named):
         headers: HeadersGiven | None = None,
         partition: int | None = None,
         timestamp: Timestamp | None = None,
+        schema: int | Given | None = None,
+        key_schema: int | Given | None = None,
+        message: str | None = None,
     ) -> list[Record]:
         """Write several records in their order, and return them.
 
         Each is a value, a pair (key, value), a `Record`, or a dict of `produce`'s parameters (`{"value": ..., "key":
-        ...}`). `headers`, `partition` and `timestamp` are for those that have none of their own.
+        ...}`). `headers`, `partition`, `timestamp` and the schemas are for those that have none of their own.
         """
         if isinstance(records, str | bytes | Mapping):
             raise TypeError(f"records = {records!r}: expected several values; produce() writes one")
         shared = {"headers": headers, "partition": partition, "timestamp": timestamp}
-        given = [record_as_json(**{**shared, **_fields(record, at)}) for at, record in enumerate(records)]
+        schemas = {"schema": self._schema(schema, message), "key_schema": self._schema(key_schema, None, key=True)}
+        given = []
+        for at, record in enumerate(records):
+            fields = {**shared, **schemas, **_fields(record, at)}
+            for name, shared_one in schemas.items():
+                if fields[name] is not shared_one:
+                    fields[name] = self._schema(fields[name], message, key=name == "key_schema")
+            given.append(record_as_json(**fields))
         return self._produce(given) if given else []
+
+    def _schema(self, given: int | Given | None, message: str | None, *, key: bool = False) -> dict[str, Any] | None:
+        """A schema as the control interface takes it; one that is given whole is registered."""
+        if given is None:
+            return None
+        if isinstance(given, bool):
+            raise TypeError(f"schema = {given!r}: expected an id, 'latest', or a schema")
+        of_message = {} if message is None else {"message": message}
+        if given == LATEST:
+            return of_message
+        if not isinstance(given, int):
+            given = Registry(self._control).register(self.name, given, key=key)
+        return {"id": int(given), **of_message}
 
     def _produce(self, records: list[dict[str, Any]]) -> list[Record]:
         answer = self._control().post(f"{self._path}/records", records=records)
@@ -132,7 +166,7 @@ class Topic(Named):
         self,
         value: Value | object = ...,
         *,
-        key: Content | object = ...,
+        key: Content | Mapping[str, Any] | object = ...,
         headers: HeadersGiven | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         committed: bool = True,
@@ -141,8 +175,9 @@ class Topic(Named):
     ) -> Record:
         """Wait for a record like this, and return it. Otherwise WaitTimeoutError shows the nearest, field by field.
 
-        A `dict` is what a JSON value has at least; `bytes` and `str` are the whole value, None is a tombstone. What is
-        not given may be anything. `headers` are those that have to be there.
+        A `dict` is what a value has at least that is JSON, or that is decoded by its schema; `bytes` and `str` are the
+        whole value, None is a tombstone. What is not given may be anything. A key may be a dict too. `headers` are
+        those that have to be there.
         """
         answer = self._control().post(
             f"{self._path}/wait",
@@ -260,13 +295,15 @@ def _expected_value(value: object) -> dict[str, Any]:
     if value is None:
         return {"tombstone": True}
     if isinstance(value, Mapping):
-        return {"json": dict(value)}
+        return {"json": plain(dict(value))}
     if not isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"value = {value!r}: expected a dict (a part of the JSON), bytes, str or None (a tombstone)")
     return dict(content_as_json("value", value))
 
 
-def _expected_key(key: object) -> dict[str, str]:
+def _expected_key(key: object) -> dict[str, Any]:
     if key is None:
         raise TypeError("key = None: expected bytes or str; leave it out for any key")
+    if isinstance(key, Mapping):
+        return {"key_json": plain(dict(key))}
     return content_as_json("key", key)

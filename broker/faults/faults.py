@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.faults.connections import ConnectionFault, ConnectionFaults
 from broker.faults.injection import Around, Injection
+from broker.faults.registry_calls import RegistryFault, RegistryFaults
 from broker.faults.spec import Fault, Given, fault_spec
 from protocol.api.table import API_BY_NAME
 
@@ -18,26 +19,32 @@ MOST_REMOVED = 100
 """How many of the faults that were removed last are kept: a test may look at them at its end."""
 
 
+AnyFault = Fault | ConnectionFault | RegistryFault
+
+
 class Faults:
     """Sets faults and removes them. While an API has none, its requests go straight to its handler.
 
     Attributes:
         around: what faults use of the node.
         connections: faults of connections.
+        registry: faults of the schema registry.
     """
 
     def __init__(self, dispatcher: Dispatcher, server: Server, around: Around, listeners: Collection[str]) -> None:
         self.around = around
         self.connections = ConnectionFaults(server, dispatcher, around.clock, around.new_id, listeners)
+        self.registry = RegistryFaults(around.new_id)
         self._dispatcher = dispatcher
         self._listeners = listeners
         self._by_id: dict[str, Fault] = {}
         self._injections: dict[str, Injection] = {}
-        self._removed: dict[str, Fault | ConnectionFault] = {}
+        self._removed: dict[str, AnyFault] = {}
 
-    def __iter__(self) -> Iterator[Fault | ConnectionFault]:
+    def __iter__(self) -> Iterator[AnyFault]:
         yield from list(self._by_id.values())
         yield from self.connections
+        yield from self.registry
 
     def set(self, given: Given) -> Fault:
         """Set a fault of requests. Raises FaultError for one that could never match."""
@@ -47,11 +54,16 @@ class Faults:
             self._injection(api).faults.append(fault)
         return fault
 
-    def get(self, fault_id: str) -> Fault | ConnectionFault | None:
+    def get(self, fault_id: str) -> AnyFault | None:
         """A fault that is set, or was removed not long ago."""
-        return self._by_id.get(fault_id) or self.connections.get(fault_id) or self._removed.get(fault_id)
+        return (
+            self._by_id.get(fault_id)
+            or self.connections.get(fault_id)
+            or self.registry.get(fault_id)
+            or self._removed.get(fault_id)
+        )
 
-    def remove(self, fault: Fault | ConnectionFault) -> None:
+    def remove(self, fault: AnyFault) -> None:
         """Remove a fault; requests that it has struck already are not spared."""
         if fault.removed:
             return
@@ -61,6 +73,8 @@ class Faults:
             del self._removed[next(iter(self._removed))]
         if isinstance(fault, ConnectionFault):
             self.connections.remove(fault)
+        elif isinstance(fault, RegistryFault):
+            self.registry.remove(fault)
         else:
             self._remove(fault)
 

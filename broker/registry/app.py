@@ -16,6 +16,7 @@ from broker.http.hosts import KnownHosts
 from broker.network.request import UnknownClientError
 from broker.registry.calls import Answer, Asked
 from broker.registry.errors import Code, RegistryError
+from broker.registry.faults import struck
 from broker.registry.reads import RawText
 from broker.registry.records import compact
 from broker.registry.registry import Registry, failed
@@ -42,6 +43,12 @@ class App:
         self._hosts = KnownHosts(node.local.config, [*node.bound.hosts, *hosts])
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        faults = self._node.faults
+        if faults is not None and any(faults.registry):  # of a test
+            return await struck(request, faults, self._ordinary)
+        return await self._ordinary(request)
+
+    async def _ordinary(self, request: web.Request) -> web.StreamResponse:
         try:
             answer = await self._answer(request)
         except BodyError as error:

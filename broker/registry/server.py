@@ -17,14 +17,15 @@ import structlog
 
 from broker.config.listeners import Listener
 from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
-from broker.registry.forwarding import Forwarding
-from broker.registry.registry import Registry
 from broker.registry.users import LISTENER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.config.broker_config import BrokerConfig
     from broker.http.connections import HttpPort
     from broker.node import Node
+    from broker.registry.registry import Registry
 
 logger = structlog.get_logger(__name__)
 
@@ -57,14 +58,14 @@ def addresses(config: BrokerConfig) -> list[Address]:
 class RegistryServer:
     """Takes the ports when it is made, and answers from `begin` on."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, listeners: Sequence[Address]) -> None:
         """Raises ListenError."""
         self._opened: list[HttpPort] = []
         self._servers: list[asyncio.Server] = []
         self._loading: asyncio.Task[None] | None = None
         self._sockets: list[tuple[Address, socket.socket]] = []
         try:
-            for address in addresses(config):
+            for address in listeners:
                 self._sockets.append((address, _bound(address)))
         except ListenError:
             self._close()
@@ -75,12 +76,9 @@ class RegistryServer:
         """The addresses, with the ports that were chosen if 0 was given."""
         return [address.url(bound.getsockname()[1]) for address, bound in self._sockets]
 
-    async def begin(self, node: Node) -> None:
+    async def begin(self, node: Node, registry: Registry) -> None:
         """Answer from now on. Raises SecurityError if keys cannot be used."""
         context = await self._tls(node)
-        forwarding = Forwarding(node)
-        registry = Registry(node, forwarding.send)
-        forwarding.begin(registry)
         self._loading = asyncio.ensure_future(self._serve(node, registry, context))
         self._loading.add_done_callback(_log_failure)
 

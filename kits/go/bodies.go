@@ -98,8 +98,10 @@ type Expected struct {
 	Value string `json:"value,omitempty"`
 	// the value, as base64
 	ValueBase64 string `json:"value_base64,omitempty"`
-	// what the value, which is JSON, has at least: more fields may be there
+	// what the value, JSON or decoded by its schema, has at least: more fields may be there
 	JSON map[string]any `json:"json,omitempty"`
+	// the same of the key
+	KeyJSON map[string]any `json:"key_json,omitempty"`
 	// true: the value is null
 	Tombstone bool `json:"tombstone,omitempty"`
 	// headers that are there, name to text: more may be there
@@ -141,6 +143,38 @@ type Offsets struct {
 	Topic string `json:"topic,omitempty"`
 	// partitions of the topic; if missing, all
 	Partitions []any `json:"partitions,omitempty"`
+}
+
+// SchemaSpec says which schema is registered.
+type SchemaSpec struct {
+	// the schema's text
+	Schema string `json:"schema,omitempty"`
+	// AVRO (if not given), JSON or PROTOBUF; one of AVRO, JSON, PROTOBUF
+	Type string `json:"type,omitempty"`
+	// each an object with name, subject and version (-1: the latest)
+	References []any `json:"references,omitempty"`
+	// true: what has no order is put in order first
+	Normalize bool `json:"normalize,omitempty"`
+}
+
+// RegistryFaultSpec says which calls of the schema registry a fault strikes.
+type RegistryFaultSpec struct {
+	// what is asked; absent: anything; one of register, look_up, get, list, check, delete, config, mode
+	Call string `json:"call,omitempty"`
+	// only what names this subject
+	Subject string `json:"subject,omitempty"`
+	// answer with this status (503) or Confluent's code (50001)
+	Error int `json:"error,omitempty"`
+	// wait so many seconds first
+	Delay *float64 `json:"delay,omitempty"`
+	// lose the request or the reply, and close the connection; one of request, reply
+	Drop string `json:"drop,omitempty"`
+	// only count the request
+	Observe bool `json:"observe,omitempty"`
+	// how many matching requests to leave alone first
+	Skip *int `json:"skip,omitempty"`
+	// how many requests to strike then; absent: all
+	Count int `json:"count,omitempty"`
 }
 
 // Duration says how far the clock is moved.

@@ -2,6 +2,7 @@ package odradek
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -58,6 +59,27 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 	if len(orders.Records()) != 0 {
 		t.Fatal(orders.Records())
 	}
+}
+
+func TestARecordBySchemaComesOutDecoded(t *testing.T) {
+	broker := Start(t)
+	schema := `{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}`
+	id := broker.RegisterSchema("orders-value", SchemaSpec{Schema: schema, Type: "AVRO"})
+	orders := broker.Topic("orders", 1)
+	orders.ProduceBySchema("7", map[string]any{"id": 7}, id)
+	found := orders.Expect(Expected{JSON: map[string]any{"id": 7}, Key: "7"})
+	if found.JSON()["id"] != 7.0 || len(found.Value) != 6 {
+		t.Fatal(found)
+	}
+	fault := broker.RegistryFault(RegistryFaultSpec{Call: "list", Error: 503, Count: 1})
+	for _, status := range []int{503, 200} {
+		answer, err := http.Get(broker.RegistryURL() + "/subjects")
+		if err != nil || answer.StatusCode != status {
+			t.Fatal(answer, err)
+		}
+		answer.Body.Close()
+	}
+	fault.Wait(1)
 }
 
 func TestEachTestFindsTheBrokerClean(t *testing.T) {

@@ -21,13 +21,17 @@ type Record struct {
 	Key       []byte
 	Value     []byte
 	Headers   map[string]string
+	decoded   any // by its schema
 }
 
 // Text is the value as text.
 func (r Record) Text() string { return string(r.Value) }
 
-// JSON reads the value, and panics if it is no JSON.
+// JSON reads the value, which is JSON or decoded by its schema, and panics if it is no object.
 func (r Record) JSON() map[string]any {
+	if r.decoded != nil {
+		return r.decoded.(map[string]any)
+	}
 	var found map[string]any
 	if err := json.Unmarshal(r.Value, &found); err != nil {
 		panic(err)
@@ -69,6 +73,16 @@ func (t *Topic) Produce(key string, value any) {
 	t.broker.Post(t.path("/records"), map[string]any{"records": []any{record}})
 }
 
+// ProduceBySchema writes a record whose value is encoded by the schema with this id.
+func (t *Topic) ProduceBySchema(key string, value any, id int) {
+	t.broker.t.Helper()
+	record := map[string]any{"json": value, "schema": map[string]any{"id": id}}
+	if key != "" {
+		record["key"] = key
+	}
+	t.broker.Post(t.path("/records"), map[string]any{"records": []any{record}})
+}
+
 // Expect waits for a record like this, and returns it. Otherwise the test fails, with the nearest one field by field.
 func (t *Topic) Expect(expected Expected) Record { t.broker.t.Helper(); return t.Wait(expected)[0] }
 
@@ -101,6 +115,7 @@ func records(answer map[string]any) []Record {
 			Key:       content(fields, "key"),
 			Value:     content(fields, "value"),
 			Headers:   map[string]string{},
+			decoded:   fields["json"],
 		}
 		for _, header := range fields["headers"].([]any) {
 			pair := header.(map[string]any)

@@ -100,8 +100,10 @@ export interface Expected {
   value?: string;
   /** The value, as base64. */
   value_base64?: string;
-  /** What the value, which is JSON, has at least: more fields may be there. */
+  /** What the value, JSON or decoded by its schema, has at least: more fields may be there. */
   json?: Record<string, unknown>;
+  /** The same of the key. */
+  key_json?: Record<string, unknown>;
   /** True: the value is null. */
   tombstone?: boolean;
   /** Headers that are there, name to text: more may be there. */
@@ -145,6 +147,40 @@ export interface Offsets {
   topic?: string;
   /** Partitions of the topic; if missing, all. */
   partitions?: unknown[];
+}
+
+/** Says which schema is registered. */
+export interface SchemaSpec {
+  /** The schema's text. */
+  schema?: string;
+  /** AVRO (if not given), JSON or PROTOBUF; one of AVRO, JSON, PROTOBUF. */
+  type?: string;
+  /** Each an object with name, subject and version (-1: the latest). */
+  references?: unknown[];
+  /** True: what has no order is put in order first. */
+  normalize?: boolean;
+}
+
+/** Says which calls of the schema registry a fault strikes. */
+export interface RegistryFaultSpec {
+  /**
+   * What is asked; absent: anything; one of register, look_up, get, list, check, delete, config, mode.
+   */
+  call?: string;
+  /** Only what names this subject. */
+  subject?: string;
+  /** Answer with this status (503) or Confluent's code (50001). */
+  error?: number;
+  /** Wait so many seconds first. */
+  delay?: number;
+  /** Lose the request or the reply, and close the connection; one of request, reply. */
+  drop?: string;
+  /** Only count the request. */
+  observe?: boolean;
+  /** How many matching requests to leave alone first. */
+  skip?: number;
+  /** How many requests to strike then; absent: all. */
+  count?: number;
 }
 
 /** Says how far the clock is moved. */

@@ -1,4 +1,15 @@
-import type { Acquired, Connections, CrashSpec, Duration, Expected, FaultSpec, GroupWait, Offsets } from "./bodies.js";
+import type {
+  Acquired,
+  Connections,
+  CrashSpec,
+  Duration,
+  Expected,
+  FaultSpec,
+  GroupWait,
+  Offsets,
+  RegistryFaultSpec,
+  SchemaSpec,
+} from "./bodies.js";
 
 export type * from "./bodies.js";
 
@@ -25,6 +36,7 @@ export interface Record_ {
   key: string | Buffer | null;
   value: string | Buffer | null;
   headers: Record<string, string | Buffer | null>;
+  /** The value that is JSON, or that its schema decodes. */
   json(): any;
 }
 
@@ -67,7 +79,13 @@ export class Broker {
   transaction(id: string): Transaction;
   /** Waits until each record of the source has led to exactly one committed record of the sink. */
   expectExactlyOnce(source: Topic | string, sink: Topic | string, how?: { key?: string; timeout?: number }): Promise<Json>;
+  /** Where the schema registry is, which listens from now on. */
+  registryUrl(): Promise<string>;
+  /** Registers a schema, and gives its id: of values the subject is TOPIC-value. */
+  registerSchema(subject: string, spec: SchemaSpec): Promise<number>;
   fault(spec: FaultSpec): Promise<Fault>;
+  /** Does something to the calls of the schema registry's clients. */
+  registryFault(spec: RegistryFaultSpec): Promise<Fault>;
   stall(which?: Connections): Promise<Fault>;
   throttle(which: Connections): Promise<Fault>;
   refuseConnections(): Promise<Fault>;
@@ -84,8 +102,11 @@ export class Topic {
   readonly broker: Broker;
   readonly name: string;
   toString(): string;
-  /** What is no string, bytes or null is written as JSON. */
-  produce(value: unknown, more?: { key?: Content; headers?: Record<string, string>; partition?: number; timestamp?: number }): Promise<Record_>;
+  /** What is no string, bytes or null is written as JSON; with the id of a schema the value is encoded by that. */
+  produce(
+    value: unknown,
+    more?: { key?: Content; headers?: Record<string, string>; partition?: number; timestamp?: number; schema?: number },
+  ): Promise<Record_>;
   /** Waits for a record like this: an object is what its JSON has at least. */
   expect(value?: unknown, more?: Expected): Promise<Record_>;
   wait(expected?: Expected): Promise<Record_[]>;

@@ -108,10 +108,24 @@ export class Broker {
     return this.post("/exactly-once", { source: `${source}`, sink: `${sink}`, key, timeout });
   }
 
+  // -- the schema registry
+
+  async registryUrl() {
+    return (await this.post("/registry")).url;
+  }
+
+  async registerSchema(subject, spec) {
+    return (await this.post(`/registry/subjects/${encodeURIComponent(subject)}`, spec)).id;
+  }
+
   // -- faults
 
   fault(spec) {
     return this.#set("/faults", spec);
+  }
+
+  registryFault(spec) {
+    return this.#set("/registry/faults", spec);
   }
 
   stall(which = {}) {
@@ -169,8 +183,9 @@ export class Topic {
     return `/topics/${encodeURIComponent(this.name)}${end}`;
   }
 
-  async produce(value, { key, headers, partition, timestamp } = {}) {
-    const record = { ...content("value", value), ...content("key", key), headers, partition, timestamp };
+  async produce(value, { key, headers, partition, timestamp, schema } = {}) {
+    const written = schema === undefined ? content("value", value) : { json: value, schema: { id: schema } };
+    const record = { ...written, ...content("key", key), headers, partition, timestamp };
     return recordOf((await this.broker.post(this.#path("/records"), { records: [record] })).records[0]);
   }
 
@@ -216,7 +231,7 @@ function recordOf(answer) {
   const value = contentOf(answer, "value");
   return {
     ...{ topic, partition, offset, timestamp, headers, value, key: contentOf(answer, "key") },
-    json: () => JSON.parse(value),
+    json: () => ("json" in answer ? answer.json : JSON.parse(value)),
   };
 }
 

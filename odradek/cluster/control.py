@@ -8,6 +8,7 @@
 | all groups, all transactional ids | the first broker that reaches all coordinators |
 | faults, a crash, what a share group has in flight | all running brokers |
 | the clock, what there was before a test | all running brokers, and the controller |
+| faults of the schema registry | all running brokers; of its other requests the first, once all have a registry |
 | everything else | the first broker that runs |
 """
 
@@ -55,6 +56,8 @@ class ClusterControl(Control):
     def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
         """Raises ControlError."""
         match path.strip("/").split("/"):
+            case ["registry", *rest]:
+                return self._of_registry(rest, method, path, values)
             case [kind, *_] if kind in ALL_BROKERS:
                 return spread(self.running(), method, path, values)
             case [kind, *_] if kind in ALL_NODES:
@@ -64,12 +67,11 @@ class ClusterControl(Control):
                 return spread([*controllers, *self.running()], method, path, values)
             case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
                 return self._records.send(method, unquote(name), action, values)
-            case ["topics", *_] | ["groups", _, "configs"] if method in ("POST", "DELETE"):
-                answer = self.view().control.send(method, path, values)
-                self.until_known()
-                return answer
             case ["topics", *_] | ["groups", _, "configs"]:
-                return self.view().control.send(method, path, values)
+                answer = self.view().control.send(method, path, values)
+                if method in ("POST", "DELETE"):
+                    self.until_known()
+                return answer
             case [kind, *_] if kind in ONE_BROKER:
                 raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
             case ["groups" | "transactions"]:
@@ -78,12 +80,20 @@ class ClusterControl(Control):
                 return self._of_group(unquote(name), rest, method, path, values)
             case ["transactions", name, *_]:
                 return self._at_coordinator("transactional_id", unquote(name), method, path, values)
-            case ["explain"] if values.get("group") is not None:
-                return self._at_coordinator("group", values["group"], method, path, values)
-            case ["explain"] if values.get("transactional_id") is not None:
-                return self._at_coordinator("transactional_id", values["transactional_id"], method, path, values)
+            case ["explain"] if values.get("group") is not None or values.get("transactional_id") is not None:
+                kind = "group" if values.get("group") is not None else "transactional_id"
+                return self._at_coordinator(kind, values[kind], method, path, values)
             case _:
                 return self.first().control.send(method, path, values)
+
+    def _of_registry(self, rest: list[str], method: str, path: str, values: Mapping[str, Any]) -> Any:
+        """The leader of its topic answers, whoever is asked. Each may be that, so all begin to listen."""
+        urls = [url for broker in self.running() for url in broker.registry.urls]
+        if not rest:
+            return {"url": urls[0], "urls": urls}
+        if rest == ["faults"]:
+            return spread(self.running(), method, path, values)
+        return self.first().control.send(method, path, values)
 
     def _of_group(self, name: str, rest: list[str], method: str, path: str, values: Mapping[str, Any]) -> Any:
         if rest and rest[0] in IN_FLIGHT:

@@ -74,7 +74,7 @@ def test_go(go: str) -> None:
     assert output.count("--- PASS") == 5
 
 
-@pytest.mark.parametrize(("name", "tests"), [("spring_boot", 5), ("kits/java", 11)])
+@pytest.mark.parametrize(("name", "tests"), [("spring_boot", 5), ("kits/java", 12)])
 def test_java(name: str, tests: int) -> None:
     maven = shutil.which("mvn")
     if maven is None or shutil.which("javac") is None:
@@ -90,7 +90,7 @@ def test_java(name: str, tests: int) -> None:
 def test_the_kit_for_go(go: str) -> None:
     status, output = run("kits/go", go, "test", "-count=1", "-v", ".", ODRADEK=COMMAND)
     assert status == 0, output
-    assert len(re.findall("^--- PASS", output, re.MULTILINE)) == 6
+    assert len(re.findall("^--- PASS", output, re.MULTILINE)) == 7
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_the_kit_for_node() -> None:
         pytest.skip("node is not installed")
     status, output = run("kits/node", command, "--test", "--test-reporter=tap", ODRADEK=COMMAND)
     assert status == 0, output
-    assert passed(output, r"^# pass (\d+)$") == 10
+    assert passed(output, r"^# pass (\d+)$") == 11
 
 
 CONTAINERS = """\

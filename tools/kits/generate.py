@@ -26,6 +26,8 @@ BODIES = {
     "GroupWait": ("POST", "/control/groups/{group}/wait", "what to wait for"),
     "Acquired": ("POST", "/control/groups/{group}/release", "which acquired records of a share group"),
     "Offsets": ("POST", "/control/groups/{group}/reset_offsets", "where a group is to read"),
+    "SchemaSpec": ("POST", "/control/registry/subjects/{subject}", "which schema is registered"),
+    "RegistryFaultSpec": ("POST", "/control/registry/faults", "which calls of the schema registry a fault strikes"),
     "Duration": ("POST", "/control/clock/advance", "how far the clock is moved"),
 }
 """The bodies that have a type in the kits, by its name: all that have more than a field or two."""

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 from broker.faults.connections import ConnectionFault, Direction
 from broker.faults.connections import ConnectionFaultKind as ConnectionKind
 from broker.faults.crash import Crash
-from broker.faults.faults import Faults
+from broker.faults.faults import AnyFault, Faults
 from broker.faults.injection import Around
+from broker.faults.registry_calls import RegistryFault
 from broker.faults.spec import Drop, Fault, FaultError, FaultSpec, Phase, Then
 from broker.node import Node
 from broker.testkit.control.endpoint import (
@@ -76,12 +77,12 @@ def faults_of(node: Node) -> Faults:
 
 @ENDPOINTS("POST /faults", "Set a fault.", *SELECTORS, *ACTIONS)
 def _set(node: Node, values: Values) -> Json:
-    return described(_refusing(lambda: _faults(node).set(values)))
+    return described(refusing(lambda: the_faults(node).set(values)))
 
 
 @ENDPOINTS("GET /faults", "The faults that are set.")
 def _list(node: Node, _values: Values) -> Json:
-    return {"faults": [described(fault) for fault in _faults(node)]}
+    return {"faults": [described(fault) for fault in the_faults(node)]}
 
 
 @ENDPOINTS(
@@ -118,12 +119,12 @@ async def _wait(node: Node, values: Values) -> Json:
 
 @ENDPOINTS("DELETE /faults/{id}", "Remove a fault.", ID)
 def _remove(node: Node, values: Values) -> None:
-    _faults(node).remove(_fault(node, values))
+    the_faults(node).remove(_fault(node, values))
 
 
 @ENDPOINTS("DELETE /faults", "Remove all faults.")
 def _clear(node: Node, _values: Values) -> Json:
-    return {"removed": _faults(node).clear()}
+    return {"removed": the_faults(node).clear()}
 
 
 @ENDPOINTS(
@@ -141,13 +142,13 @@ def _crash(node: Node, values: Values) -> Json:
         if not {"api", "group", "transactional_id"} & values.keys():
             values["api"] = "Produce"
         try:
-            return described(_faults(node).set({**values, "phase": at, "then": then, "count": 1}))
+            return described(the_faults(node).set({**values, "phase": at, "then": then, "count": 1}))
         except FaultError as error:
             raise ControlError(str(error).replace("phase = ", "at = "), parameter=_of_crash(error.parameter)) from error
     if values:
         name = next(iter(values))
         raise ControlError(f"{name}: expected with one of {', '.join(Phase)} for at", parameter=name)
-    around = _faults(node).around
+    around = the_faults(node).around
     around.clock.call_later(ANSWER_MS, lambda: around.crash(then))
     return {}
 
@@ -159,16 +160,19 @@ def _of_crash(parameter: str) -> str:
 
 @ENDPOINTS("POST /disconnect", "Reset connections.", *CONNECTION)
 def _disconnect(node: Node, values: Values) -> Json:
-    return {"disconnected": _refusing(lambda: _faults(node).connections.disconnect(values))}
+    return {"disconnected": refusing(lambda: the_faults(node).connections.disconnect(values))}
 
 
 def _break(kind: ConnectionKind) -> Callable[[Node, Values], Json]:
-    return lambda node, values: described(_refusing(lambda: _faults(node).connections.set(kind, values)))
+    return lambda node, values: described(refusing(lambda: the_faults(node).connections.set(kind, values)))
 
 
-def described(fault: Fault | ConnectionFault) -> Json:
+def described(fault: AnyFault) -> Json:
     """The fault as JSON values, without its requests; what it does not select or do is absent."""
-    given = _request_fault(fault.spec) if isinstance(fault, Fault) else _connection_fault(fault)
+    if isinstance(fault, RegistryFault):
+        given = fault.described
+    else:
+        given = _request_fault(fault.spec) if isinstance(fault, Fault) else _connection_fault(fault)
     shown = {name: value for name, value in given.items() if value is not None}
     what = ", ".join(f"{name}={value}" for name, value in shown.items())
     return {"id": fault.id, **shown, "hits": fault.hits, "active": fault.active, "what": what}
@@ -208,7 +212,7 @@ def _connection_fault(fault: ConnectionFault) -> Json:
     }
 
 
-def _refusing(act: Callable[[], T]) -> T:
+def refusing(act: Callable[[], T]) -> T:
     """The result of `act`; a FaultError becomes a ControlError."""
     try:
         return act()
@@ -216,15 +220,15 @@ def _refusing(act: Callable[[], T]) -> T:
         raise ControlError(str(error), parameter=error.parameter) from error
 
 
-def _faults(node: Node) -> Faults:
+def the_faults(node: Node) -> Faults:
     assert node.faults is not None, "the control interface makes them"
     return node.faults
 
 
-def _fault(node: Node, values: Values) -> Fault | ConnectionFault:
-    found = _faults(node).get(values["id"])
+def _fault(node: Node, values: Values) -> AnyFault:
+    found = the_faults(node).get(values["id"])
     if found is None:
-        known = ", ".join(fault.id for fault in _faults(node)) or "none"
+        known = ", ".join(fault.id for fault in the_faults(node)) or "none"
         raise ControlError(f"id = {values['id']}: there is no such fault; set are: {known}", parameter="id", status=404)
     return found
 

@@ -26,6 +26,7 @@ from broker.testkit.control.endpoint import (
 )
 from broker.testkit.control.held_back import held_back
 from broker.testkit.control.record_writes import as_json, bytes_of, headers_of
+from broker.testkit.control.schemas import NONE, Decoded, Schemas, schemas_of
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
 from broker.testkit.inspection.partitions import leader_of
@@ -54,7 +55,10 @@ PARAMETERS = (
     Parameter("key_base64", Kind.STRING, "the key, as base64"),
     Parameter("value", Kind.STRING, "the value, as text"),
     Parameter("value_base64", Kind.STRING, "the value, as base64"),
-    Parameter("json", Kind.OBJECT, "what the value, which is JSON, has at least: more fields may be there"),
+    Parameter(
+        "json", Kind.OBJECT, "what the value, JSON or decoded by its schema, has at least: more fields may be there"
+    ),
+    Parameter("key_json", Kind.OBJECT, "the same of the key"),
     Parameter("tombstone", Kind.BOOLEAN, "true: the value is null"),
     Parameter("headers", Kind.OBJECT, "headers that are there, name to text: more may be there"),
 )
@@ -69,6 +73,7 @@ class Expected:
     json: dict[str, Any] | None = None
     tombstone: bool = False
     headers: Headers = ()
+    key_json: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, values: Values) -> Expected:
@@ -80,6 +85,7 @@ class Expected:
             values.get("json"),
             values.get("tombstone", False),
             headers_of(values.get("headers")),
+            values.get("key_json"),
         )
         if (value is not None) + (wanted.json is not None) + wanted.tombstone > 1:
             raise ControlError("value, json and tombstone exclude each other: expected one of them", parameter="value")
@@ -89,11 +95,11 @@ class Expected:
     def is_anything(self) -> bool:
         return self == Expected()
 
-    def differences(self, record: Record) -> list[Difference]:
+    def differences(self, record: Record, schemas: Schemas = NONE) -> list[Difference]:
         """The differences; none if the record matches."""
-        return list(self._differences(record))
+        return list(self._differences(record, schemas))
 
-    def _differences(self, record: Record) -> Iterator[Difference]:
+    def _differences(self, record: Record, schemas: Schemas) -> Iterator[Difference]:
         if self.key is not None and record.key != self.key:
             yield Difference("key", shown(self.key), shown(record.key))
         if self.value is not None and record.value != self.value:
@@ -101,7 +107,9 @@ class Expected:
         if self.tombstone and record.value is not None:
             yield Difference("value", shown(None), shown(record.value))
         if self.json is not None:
-            yield from _json_differences(self.json, record.value)
+            yield from _json_differences("value", self.json, record.value, schemas.value(record))
+        if self.key_json is not None:
+            yield from _json_differences("key", self.key_json, record.key, schemas.key(record))
         actual = dict(record.headers)
         for name, content in self.headers:
             field = f"headers.{name.decode()}"
@@ -112,6 +120,8 @@ class Expected:
 
     def __str__(self) -> str:
         parts = [] if self.key is None else [f"key {shown(self.key)}"]
+        if self.key_json is not None:
+            parts.append(f"key {_as_text(self.key_json)}")
         if self.value is not None:
             parts.append(f"value {shown(self.value)}")
         if self.json is not None:
@@ -122,16 +132,25 @@ class Expected:
         return " and ".join(parts) or "any record"
 
 
-def _json_differences(expected: Any, value: bytes | None) -> Iterator[Difference]:
+def _json_differences(
+    field: str, expected: Any, content: bytes | None, decoded: Decoded | None
+) -> Iterator[Difference]:
+    if decoded is not None and decoded.problem is None:
+        yield from subset_differences(field, expected, decoded.value)
+        return
+    told = _told(content, decoded)
+    if decoded is not None and (content or b"").startswith(b"\0"):
+        yield Difference(field, _as_text(expected), told, 1 + _leaves(expected))
+        return
     try:
-        actual = json_of(value or b"")
+        actual = json_of(content or b"")
     except json.JSONDecodeError:
-        yield Difference("value", _as_text(expected), f"{shown(value)}, which is no JSON", 1 + _leaves(expected))
+        yield Difference(field, _as_text(expected), f"{told}, which is no JSON", 1 + _leaves(expected))
     except ValueError as error:  # no UTF-8, a number of too many digits, too many levels
-        why = f"{shown(value)}, which is no JSON that can be compared: {error}"
-        yield Difference("value", _as_text(expected), why, 1 + _leaves(expected))
+        is_none = f"{told}, which is no JSON that can be compared: {error}"
+        yield Difference(field, _as_text(expected), is_none, 1 + _leaves(expected))
     else:
-        yield from subset_differences("value", expected, actual)
+        yield from subset_differences(field, expected, actual)
 
 
 def subset_differences(field: str, expected: Any, actual: Any) -> Iterator[Difference]:
@@ -170,6 +189,15 @@ def shown(content: bytes | None) -> str:
     except UnicodeDecodeError:
         text = repr(content)
     return _cut(text)
+
+
+def _told(content: bytes | None, decoded: Decoded | None) -> str:
+    """A content, as its schema has it if it names one."""
+    if decoded is None:
+        return shown(content)
+    if decoded.problem is not None:
+        return f"{shown(content)} (schema {decoded.schema}: {decoded.problem})"
+    return f"{_as_text(decoded.value)} (schema {decoded.schema})"
 
 
 def _as_text(value: Any) -> str:
@@ -267,12 +295,14 @@ async def _read(node: Node, values: Values) -> bytes:
             {"partition": index, "from": first, "to": behind} for index, first, behind in reader.budget.passed_over
         ],
     }
-    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(found), rest))
+    schemas = await schemas_of(node, (one.record for one in found))
+    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(found), rest, schemas))
 
 
-def _answer(topic: str, found: Sequence[Found], rest: dict[str, Any]) -> bytes:
+def _answer(topic: str, found: Sequence[Found], rest: dict[str, Any], schemas: Schemas) -> bytes:
     """Any thread: there may be megabytes of them."""
-    return json.dumps({"records": [as_json(topic, *one) for one in found], **rest}, ensure_ascii=False).encode()
+    records = [as_json(topic, *one, schemas) for one in found]
+    return json.dumps({"records": records, **rest}, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 @dataclass(slots=True)
@@ -287,12 +317,13 @@ class _Search:
     seen: int = 0
     last: list[Found] = field(default_factory=list)
     nearest: tuple[Found, list[Difference]] | None = None
+    schemas: Schemas = NONE
 
     def look_at(self, found: list[Found]) -> None:
         self.seen += len(found)
         self.last = [*self.last, *found][-LAST_SHOWN:]
         for one in found:
-            differences = self.expected.differences(one.record)
+            differences = self.expected.differences(one.record, self.schemas)
             if not differences:
                 self.found.append(one)
                 self.found_bytes += one.size
@@ -300,7 +331,7 @@ class _Search:
                 self.nearest = one, differences
 
     def matches(self, record: Record) -> bool:
-        return not self.expected.differences(record)
+        return not self.expected.differences(record, self.schemas)
 
     def failure(self, timeout: float) -> str:
         what = f"{self.count} records" if self.expected.is_anything else f"a record with {self.expected}"
@@ -317,7 +348,8 @@ class _Search:
         elif self.last:
             lines.append("the last ones:")
             lines += [
-                f"  partition {partition}, offset {record.offset}: key {shown(record.key)}, value {shown(record.value)}"
+                f"  partition {partition}, offset {record.offset}: key {_told(record.key, self.schemas.key(record))}, "
+                f"value {_told(record.value, self.schemas.value(record))}"
                 for partition, record, _ in self.last
             ]
         return "\n".join(lines)
@@ -342,6 +374,7 @@ async def _wait(node: Node, values: Values) -> bytes:
 
     async def are_there(changes: Changes) -> bool:
         while found := await reader.read_on(MOST_RECORDS):
+            search.schemas = await schemas_of(node, (one.record for one in found), search.schemas)
             look = partial(search.look_at, found)
             is_quick = len(found) <= LOOKED_AT_ONCE and sum(one.size for one in found) <= LOOKED_AT_ONCE_BYTES
             look() if is_quick else await reader.budget.run(node, look)
@@ -357,7 +390,7 @@ async def _wait(node: Node, values: Values) -> bytes:
     if not await until(are_there, timeout):
         held = await _held_back(node, values, reader, search)
         raise ControlError("\n".join([search.failure(timeout), *held]), status=TIMED_OUT)
-    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
+    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}, search.schemas))
 
 
 async def _held_back(node: Node, values: Values, reader: TopicReader, search: _Search) -> list[str]:

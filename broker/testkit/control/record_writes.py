@@ -17,6 +17,8 @@ from kio.schema.errors import ErrorCode
 from broker.node import Node
 from broker.replication.appends import RecordsAppend
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
+from broker.testkit.control.schema_writes import encoded
+from broker.testkit.control.schemas import BY_SCHEMA, NONE, Schemas, schemas_of
 from broker.testkit.control.topics import TOPIC, topic_of
 from broker.testkit.inspection.partitions import read_topics
 from metadata.topics import TopicImage
@@ -45,7 +47,9 @@ FIELDS = frozenset({"key", "key_base64", "value", "value_base64", "headers", "pa
 WHAT_A_RECORD_IS = "an object with value, key, headers, partition and timestamp, or value_base64 and key_base64"
 
 
-def as_json(topic: str, partition: int, record: Record, left_out: LeftOut = NOTHING) -> dict[str, Any]:
+def as_json(
+    topic: str, partition: int, record: Record, left_out: LeftOut = NOTHING, schemas: Schemas = NONE
+) -> dict[str, Any]:
     """A record as an endpoint answers it; `left_out` says of what there is more than an answer may have."""
     return {
         "topic": topic,
@@ -58,8 +62,22 @@ def as_json(topic: str, partition: int, record: Record, left_out: LeftOut = NOTH
             {"key": name.decode(errors="replace"), **bytes_as_json("value", content)}
             for name, content in record.headers
         ],
-        **({"left_out": left_out._asdict()} if any(left_out) else {}),
+        **({"left_out": left_out._asdict()} if any(left_out) else _by_schema(record, schemas)),
     }
+
+
+def _by_schema(record: Record, schemas: Schemas) -> dict[str, Any]:
+    """Key and value as JSON, with their schemas, if they have some."""
+    found: dict[str, Any] = {}
+    for decoded, (name, schema) in (
+        (schemas.value(record), BY_SCHEMA["value"]),
+        (schemas.key(record), BY_SCHEMA["key"]),
+    ):
+        if decoded is not None:
+            found[schema] = decoded.as_json
+            if decoded.problem is None:
+                found[name] = decoded.value
+    return found
 
 
 def bytes_as_json(name: str, content: bytes | None) -> dict[str, str | None]:
@@ -147,7 +165,13 @@ def _integer(given: Mapping[str, Any], name: str, where: str, most: int) -> int 
     return value
 
 
-RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
+RECORDS = Parameter(
+    "records",
+    Kind.ARRAY,
+    f"each {WHAT_A_RECORD_IS} (ms); json and key_json are encoded by the latest schema of the topic's subject, or by "
+    "schema and key_schema: {id}, or {subject, version}; and {message} of Protobuf",
+    required=True,
+)
 
 
 PRODUCE_KEY = 0
@@ -172,7 +196,7 @@ BUILT_AT_ONCE = 50
 )
 async def _produce(node: Node, values: Values) -> dict[str, Any]:
     topic = topic_of(node, values["topic"])
-    given = values["records"]
+    given = await encoded(node, topic.name, values["records"])
     workers = node.replicas.logs.services.workers
     read = partial(_read, given)
     records = read() if len(given) <= BUILT_AT_ONCE else await workers.call(read)
@@ -188,7 +212,8 @@ async def _produce(node: Node, values: Values) -> dict[str, Any]:
 )
 async def _distribution(node: Node, values: Values) -> dict[str, Any]:
     """Where records would be written: for who has to find the leader first."""
-    topic, records = topic_of(node, values["topic"]), _read(values["records"])
+    topic = topic_of(node, values["topic"])
+    records = _read(await encoded(node, topic.name, values["records"]))
     by_partition = await distributed(node, topic, records)
     chosen = {place: index for index, places in by_partition.items() for place in places}
     return {"partitions": [chosen[place] for place in range(len(records))]}
@@ -226,11 +251,26 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
             answer = await _append(node, topic.name, index, batch)
             if answer.error_code:
                 raise _refused(topic.name, several, answer, sum(map(bool, written)), len(records))
-            for place, record in zip(several, new, strict=True):
-                timestamp = record.timestamp if answer.log_append_time_ms == NO_TIMESTAMP else answer.log_append_time_ms
-                stored = record._replace(offset=answer.base_offset + record.offset, timestamp=timestamp)
-                written[place] = as_json(topic.name, index, stored)
+            first, appended_ms = answer.base_offset, answer.log_append_time_ms
+            describe = partial(
+                _described, topic.name, index, tuple(new), first, appended_ms, await schemas_of(node, new)
+            )
+            described = describe() if len(new) <= BUILT_AT_ONCE else await workers.call(describe)
+            for place, record in zip(several, described, strict=True):
+                written[place] = record
     return written
+
+
+def _described(
+    topic: str, partition: int, records: Sequence[Record], first: int, appended_ms: int, schemas: Schemas
+) -> list[dict[str, Any]]:
+    """The records as JSON, with their offsets from `first` on, and the time of the log if it has set that."""
+    described = []
+    for record in records:
+        timestamp = record.timestamp if appended_ms == NO_TIMESTAMP else appended_ms
+        stored = record._replace(offset=first + record.offset, timestamp=timestamp)
+        described.append(as_json(topic, partition, stored, schemas=schemas))
+    return described
 
 
 async def _ends(node: Node, topic: TopicImage) -> list[int]:

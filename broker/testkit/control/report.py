@@ -28,6 +28,7 @@ from broker.testkit.control.endpoint import (
 from broker.testkit.control.groups import group_json, lag_json
 from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
 from broker.testkit.control.record_writes import as_json
+from broker.testkit.control.schemas import NONE, schemas_of
 from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
 from broker.testkit.control.transactions import transaction_json
 from broker.testkit.explain import explain_group, explain_topic, explain_transaction
@@ -259,6 +260,7 @@ class _Topic:
         except ControlError as error:
             raise ControlError(str(error), parameter=parameter, status=error.status) from error
         self.name = name
+        self._node, self._schemas = node, NONE
         self.records: list[dict[str, Any]] = []
         self._bytes = 0
 
@@ -267,7 +269,8 @@ class _Topic:
             self._bytes += sum(one.size for one in found)
             if self._bytes > MOST_BYTES:
                 raise ControlError(f"{self.name} has more than {MOST_BYTES} bytes: compare smaller topics", status=413)
-            self.records += [as_json(self.name, *record) for record in found]
+            self._schemas = await schemas_of(self._node, (one.record for one in found), self._schemas)
+            self.records += [as_json(self.name, *record, self._schemas) for record in found]
 
 
 def _compare(

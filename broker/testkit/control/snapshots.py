@@ -26,6 +26,8 @@ from broker.node_start import restart_parts
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.group_kinds import groups_with_configs, remove_configs
 from broker.testkit.control.history_recorder import histories_of
+from broker.testkit.control.schema_marks import marked_schemas, remove_schemas
+from broker.testkit.control.schemas import forget as forget_schemas
 from broker.testkit.control.transactions import forget
 from broker.testkit.inspection import own_transactions
 from broker.testkit.inspection.groups import list_groups
@@ -50,10 +52,12 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 
 
 TIMEOUT = timedelta(seconds=30)
-KINDS = ("topics", "groups", "transactional_ids", "group_configs")
+KINDS = ("topics", "groups", "transactional_ids", "group_configs", "schemas", "schema_settings")
 
 
-@ENDPOINTS("GET /mark", "A mark: the topics, groups, transactional ids and groups' configurations that there are now.")
+@ENDPOINTS(
+    "GET /mark", "A mark: topics, groups, transactional ids, groups' configurations and schemas as they are now."
+)
 async def _mark(node: Node, _values: Values) -> dict[str, Any]:
     topics = [str(topic.id) for topic in node.cluster.cache.image.topics if not is_internal(topic.name)]
     return {
@@ -62,6 +66,7 @@ async def _mark(node: Node, _values: Values) -> dict[str, Any]:
             "groups": await _groups(node),
             "transactional_ids": await _ids(node),
             "group_configs": groups_with_configs(node),
+            **await marked_schemas(node),
         }
     }
 
@@ -83,7 +88,7 @@ async def _ids(node: Node) -> list[str]:
         "mark",
         Kind.OBJECT,
         "What stays, as GET /control/mark has it: topics (their ids), groups, transactional_ids, "
-        "group_configs (groups). If it is missing, nothing stays.",
+        "group_configs (groups), schemas and schema_settings. If it is missing, nothing stays.",
     ),
 )
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
@@ -102,7 +107,9 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     groups = [group for group in await _groups(node) if group not in kept["groups"]]
     await asyncio.gather(*(_remove_group(node, group) for group in groups))
     await remove_configs(node, kept["group_configs"])
-    return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
+    topics = await _delete_topics(node, kept["topics"])
+    await remove_schemas(node, kept["topics"], kept["schemas"], kept["schema_settings"])
+    return {"topics": topics, "groups": groups, "transactional_ids": ids}
 
 
 def _kept(mark: dict[str, Any]) -> dict[str, frozenset[str]]:
@@ -280,6 +287,7 @@ async def _exchange(node: Node, exchange: FolderExchange, path: str) -> StateMan
             f"the snapshot {path} is damaged, and nothing was changed: {error}", parameter="path"
         ) from error
     histories_of(node).restored()
+    forget_schemas(node)
     await node.coordinators.groups.runtime.loaded()
     await node.coordinators.transactions.runtime.loaded()
     await workers.call(exchange.confirm)

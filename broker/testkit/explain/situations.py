@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.faults.connections import ConnectionFault, ConnectionFaultKind
+from broker.faults.faults import AnyFault
+from broker.faults.registry_calls import RegistryFault
 from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
 from broker.testkit.inspection import TransactionView
@@ -55,13 +57,24 @@ class Concerned:
 
 
 def read_kit(node: Node, concerned: Concerned) -> KitView:
-    faults: Iterable[Fault | ConnectionFault] = () if node.faults is None else node.faults
-    described = [
-        _of_connections(each) if isinstance(each, ConnectionFault) else _of_requests(each, concerned) for each in faults
-    ]
+    faults: Iterable[AnyFault] = () if node.faults is None else node.faults
+    described = [_sentence(each, concerned) for each in faults]
     frozen = isinstance(node.clock, AdjustableClock) and node.clock.frozen
     found = [sentence for sentence in described if sentence]
     return KitView(found, clock_is_frozen=frozen, is_open=node.faults is not None)
+
+
+def _sentence(fault: AnyFault, concerned: Concerned) -> str:
+    """Empty for a fault that cannot strike here."""
+    if isinstance(fault, RegistryFault):
+        return _of_registry(fault)
+    return _of_connections(fault) if isinstance(fault, ConnectionFault) else _of_requests(fault, concerned)
+
+
+def _of_registry(fault: RegistryFault) -> str:
+    what = {name: value for name, value in fault.described.items() if value is not None and name != "kind"}
+    given = ", ".join(f"{name}={value}" for name, value in what.items())
+    return f"the schema registry's clients: {given} (has struck {fault.hits} times)" if fault.active else ""
 
 
 def _of_connections(fault: ConnectionFault) -> str:

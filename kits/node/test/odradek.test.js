@@ -25,6 +25,19 @@ describe("the broker of a test file", () => {
     assert.equal(`${orders}`, "orders");
   });
 
+  test("a record by a schema comes out decoded, and a registration may fail", async () => {
+    const schema = JSON.stringify({ type: "record", name: "Order", fields: [{ name: "id", type: "int" }] });
+    const id = await odradek.registerSchema("orders-value", { schema, type: "AVRO" });
+    const orders = await odradek.topic("orders");
+    await orders.produce({ id: 7 }, { schema: id });
+    const found = await orders.expect({ id: 7 });
+    assert.deepEqual([found.json(), found.value.length], [{ id: 7 }, 6]);
+    const versions = `${await odradek.registryUrl()}/subjects/orders-value/versions`;
+    const fault = await odradek.registryFault({ call: "list", error: 50001, count: 1 });
+    assert.deepEqual((await (await fetch(versions)).json()).error_code, 50001);
+    assert.deepEqual([await fault.hits(), await (await fetch(versions)).json()], [1, [1]]);
+  });
+
   test("each test finds it clean", async () => {
     assert.deepEqual((await odradek.get("/topics")).topics, []);
     await odradek.fault({ api: "Produce", error: "REQUEST_TIMED_OUT", count: 1 });

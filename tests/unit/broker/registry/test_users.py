@@ -19,7 +19,7 @@ from broker.network.request import USER, Principal
 from broker.network.server import ListenError
 from broker.registry.app import make_app
 from broker.registry.registry import Registry
-from broker.registry.server import RegistryServer
+from broker.registry.server import RegistryServer, addresses
 from broker.registry.users import REFUSAL_MS, rights_of
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.registry.rig import Asking, body, record
@@ -180,8 +180,8 @@ async def test_https_has_the_keys_of_its_listener(tmp_path: Path) -> None:
         "listener.name.registry.ssl.keystore.location": str(keys),
     }
     async with Rig(config=settings) as rig:
-        server = RegistryServer(rig.node.local.config)
-        await server.begin(rig.node)
+        server = RegistryServer(addresses(rig.node.local.config))
+        await server.begin(rig.node, Registry(rig.node))
         secure, plain = server.urls
         trusting = ssl.create_default_context()
         authority.configure_trust(trusting)
@@ -196,4 +196,4 @@ async def test_https_has_the_keys_of_its_listener(tmp_path: Path) -> None:
 async def test_an_address_that_is_none_is_refused(wrong: str) -> None:
     async with Rig(config={"schema.registry.listeners": wrong}) as rig:
         with pytest.raises(ListenError, match=r"expected http://HOST:PORT"):
-            RegistryServer(rig.node.local.config)
+            RegistryServer(addresses(rig.node.local.config))

@@ -57,9 +57,15 @@ public final class Expected extends Body {
     return this;
   }
 
-  /** What the value, which is JSON, has at least: more fields may be there. */
+  /** What the value, JSON or decoded by its schema, has at least: more fields may be there. */
   public Expected json(java.util.Map<String, ?> json) {
     set("json", json);
+    return this;
+  }
+
+  /** The same of the key. */
+  public Expected keyJson(java.util.Map<String, ?> keyJson) {
+    set("key_json", keyJson);
     return this;
   }
 

@@ -177,6 +177,23 @@ public final class Odradek implements AutoCloseable {
     return (String) get("/explain?text=true&group=" + segment(group)).get("text");
   }
 
+  // -- the schema registry
+
+  /** Where it is; it listens from now on. */
+  public String registryUrl() {
+    return (String) post("/registry", Map.of()).get("url");
+  }
+
+  /** Registers a schema, and returns its id: of values the subject is TOPIC-value. */
+  public int registerSchema(String subject, SchemaSpec spec) {
+    return ((Number) post("/registry/subjects/" + segment(subject), spec, false).get("id")).intValue();
+  }
+
+  /** Does something to the calls of the schema registry's clients. */
+  public Fault registryFault(RegistryFaultSpec spec) {
+    return set("/registry/faults", spec);
+  }
+
   // -- faults
 
   /** Does something to the requests that match. */

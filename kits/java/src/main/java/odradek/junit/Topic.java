@@ -39,6 +39,15 @@ public final class Topic {
     return records(broker.post(path("/records"), Map.of("records", List.of(record)))).get(0);
   }
 
+  /** Writes a record whose value is encoded by the schema with this id. */
+  public TopicRecord produce(String key, Object value, int schema) {
+    var record = new LinkedHashMap<String, Object>();
+    record.put("key", key);
+    record.put("json", value);
+    record.put("schema", Map.of("id", schema));
+    return records(broker.post(path("/records"), Map.of("records", List.of(record)))).get(0);
+  }
+
   private static String json(Object value) {
     try {
       return JSON.std.asString(value);

@@ -8,9 +8,16 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** A record; a null value is a tombstone. */
+/** A record; a null value is a tombstone. What its schema decodes is null without one. */
 public record TopicRecord(
-    String topic, int partition, long offset, Instant timestamp, byte[] key, byte[] value, Map<String, byte[]> headers) {
+    String topic,
+    int partition,
+    long offset,
+    Instant timestamp,
+    byte[] key,
+    byte[] value,
+    Map<String, byte[]> headers,
+    Object decoded) {
 
   static TopicRecord of(Map<String, Object> answer) {
     var headers = new LinkedHashMap<String, byte[]>();
@@ -24,7 +31,8 @@ public record TopicRecord(
         Instant.ofEpochMilli(((Number) answer.get("timestamp")).longValue()),
         content(answer, "key"),
         content(answer, "value"),
-        headers);
+        headers,
+        answer.get("json"));
   }
 
   private static byte[] content(Map<String, Object> fields, String name) {
@@ -50,7 +58,12 @@ public record TopicRecord(
     return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
   }
 
+  /** The value that is JSON, or that its schema decodes. */
+  @SuppressWarnings("unchecked")
   public Map<String, Object> json() {
+    if (decoded instanceof Map) {
+      return (Map<String, Object>) decoded;
+    }
     try {
       return JSON.std.mapFrom(text());
     } catch (IOException error) {

@@ -7,6 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
 
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse.BodyHandlers;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -78,6 +82,20 @@ class OdradekTestTest {
     assertEquals("gone", orders.expect(new Expected().tombstone(true)).keyText());
     orders.truncate();
     assertEquals(List.of(), orders.records());
+  }
+
+  @Test
+  void cARecordBySchemaComesOutDecoded() throws Exception {
+    var schema = "{\"type\": \"record\", \"name\": \"Order\", \"fields\": [{\"name\": \"id\", \"type\": \"int\"}]}";
+    int id = odradek.registerSchema(orders.name() + "-value", new SchemaSpec().schema(schema).type("AVRO"));
+    orders.produce("7", Map.of("id", 7), id);
+    TopicRecord found = orders.expect(Map.of("id", 7));
+    assertEquals(List.of(7, 6), List.of(found.json().get("id"), found.value().length));
+    try (Fault fault = odradek.registryFault(new RegistryFaultSpec().call("list").error(503))) {
+      var asked = HttpRequest.newBuilder(URI.create(odradek.registryUrl() + "/subjects")).build();
+      assertEquals(503, HttpClient.newHttpClient().send(asked, BodyHandlers.ofString()).statusCode());
+      fault.await(1);
+    }
   }
 
   @Test

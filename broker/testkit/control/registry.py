@@ -1,0 +1,150 @@
+"""The schema registry without a client: its address, its schemas, and what is to go wrong.
+
+It begins to listen when it is asked for, and answers with all rights, whoever the users are. Clients use its address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from broker.faults.registry_calls import Call
+from broker.faults.spec import Drop
+from broker.network.server import ListenError
+from broker.node import Node
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
+from broker.testkit.control.faults import described, refusing, the_faults
+from broker.testkit.control.schemas import ask
+
+ENDPOINTS = Endpoints()
+
+Json = dict[str, Any]
+
+SUBJECT = Parameter("subject", Kind.STRING, "the subject, such as orders-value", required=True)
+VERSION = Parameter("version", Kind.STRING, "a version's number, or latest", required=True)
+SCHEMA = (
+    Parameter("schema", Kind.STRING, "the schema's text", required=True),
+    Parameter("type", Kind.STRING, "AVRO (if not given), JSON or PROTOBUF", choices=("AVRO", "JSON", "PROTOBUF")),
+    Parameter("references", Kind.ARRAY, "each an object with name, subject and version (-1: the latest)"),
+    Parameter("normalize", Kind.BOOLEAN, "true: what has no order is put in order first"),
+)
+
+
+@ENDPOINTS("POST /registry", "Let the schema registry listen, if it does not yet; `url` is where.")
+async def _begin(node: Node, _values: Values) -> Json:
+    if node.registry is None:
+        raise ControlError("this node is no broker, and has no schema registry", status=409)
+    try:
+        urls = await node.registry.begin()
+    except ListenError as error:
+        raise ControlError(str(error), status=409) from error
+    return {"url": urls[0], "urls": urls}
+
+
+@ENDPOINTS("GET /registry", "Where the schema registry listens; nowhere unless it was asked for.")
+def _where(node: Node, _values: Values) -> Json:
+    return {"urls": [] if node.registry is None else node.registry.urls}
+
+
+@ENDPOINTS("GET /registry/subjects", "The names of all subjects.")
+async def _subjects(node: Node, _values: Values) -> Json:
+    return {"subjects": await ask(node, "GET", "/subjects")}
+
+
+@ENDPOINTS("GET /registry/subjects/{subject}", "The versions of a subject, and the level that counts for it.", SUBJECT)
+async def _subject(node: Node, values: Values) -> Json:
+    path = _named(values)
+    versions = await ask(node, "GET", f"/subjects{path}/versions")
+    level = await ask(node, "GET", f"/config{path}", defaultToGlobal="true")
+    return {"subject": values["subject"], "versions": versions, "compatibility": level["compatibilityLevel"]}
+
+
+@ENDPOINTS("GET /registry/subjects/{subject}/versions/{version}", "A version of a subject.", SUBJECT, VERSION)
+async def _version(node: Node, values: Values) -> Any:
+    return await ask(node, "GET", f"/subjects{_named(values)}/versions/{quote(values['version'], safe='-')}")
+
+
+@ENDPOINTS("POST /registry/subjects/{subject}", "Register a schema; the same again has the same id.", SUBJECT, *SCHEMA)
+async def _register(node: Node, values: Values) -> Any:
+    path, query = _named(values), _query(values, "normalize")
+    found = await ask(node, "POST", f"/subjects{path}/versions", _body(values), **query)
+    version = await ask(node, "POST", f"/subjects{path}", _body(values), **query)
+    return {"id": found["id"], "subject": values["subject"], "version": version["version"]}
+
+
+@ENDPOINTS(
+    "POST /registry/subjects/{subject}/check",
+    "Whether a schema may follow the latest version, or those that the level names.",
+    SUBJECT,
+    *SCHEMA,
+)
+async def _check(node: Node, values: Values) -> Json:
+    path, query = _named(values), {"verbose": "true", **_query(values, "normalize")}
+    found = await ask(node, "POST", f"/compatibility/subjects{path}/versions", _body(values), **query)
+    return {"compatible": found["is_compatible"], "messages": found.get("messages") or []}
+
+
+@ENDPOINTS(
+    "DELETE /registry/subjects/{subject}",
+    "Delete a subject, or one version of it.",
+    SUBJECT,
+    Parameter("version", Kind.STRING, "a version's number, or latest; all if it is not given"),
+    Parameter("permanent", Kind.BOOLEAN, "true: its ids are not found any more, either"),
+)
+async def _delete(node: Node, values: Values) -> Json:
+    path = f"/subjects{_named(values)}"
+    if "version" in values:
+        path += f"/versions/{quote(values['version'], safe='-')}"
+    deleted = await ask(node, "DELETE", path)
+    if values.get("permanent"):
+        await ask(node, "DELETE", path, permanent="true")
+    return {"versions": deleted if isinstance(deleted, list) else [deleted]}
+
+
+@ENDPOINTS(
+    "POST /registry/compatibility",
+    "Set the compatibility level of a subject, or of all.",
+    Parameter("subject", Kind.STRING, "the subject; all that have no level of their own if it is not given"),
+    Parameter("level", Kind.STRING, "such as BACKWARD, FULL_TRANSITIVE or NONE", required=True),
+)
+async def _set_level(node: Node, values: Values) -> Any:
+    path = f"/config{_named(values)}" if "subject" in values else "/config"
+    return await ask(node, "PUT", path, {"compatibility": values["level"]})
+
+
+@ENDPOINTS(
+    "GET /registry/schemas/{id}",
+    "A schema by its id.",
+    Parameter("id", Kind.INTEGER, "the schema's id", required=True),
+)
+async def _schema(node: Node, values: Values) -> Any:
+    return await ask(node, "GET", f"/schemas/ids/{values['id']}")
+
+
+@ENDPOINTS(
+    "POST /registry/faults",
+    "Set a fault of the registry's clients; it is listed, waited for and removed as others are.",
+    Parameter("call", Kind.STRING, "what is asked; absent: anything", choices=tuple(Call)),
+    Parameter("subject", Kind.STRING, "only what names this subject"),
+    Parameter("error", Kind.INTEGER, "answer with this status (503) or Confluent's code (50001)", least=400),
+    Parameter("delay", Kind.NUMBER, "wait so many seconds first", least=0),
+    Parameter("drop", Kind.STRING, "lose the request or the reply, and close the connection", choices=tuple(Drop)),
+    Parameter("observe", Kind.BOOLEAN, "only count the request"),
+    Parameter("skip", Kind.INTEGER, "how many matching requests to leave alone first", least=0),
+    Parameter("count", Kind.INTEGER, "how many requests to strike then; absent: all", least=1),
+)
+def _set_fault(node: Node, values: Values) -> Json:
+    return described(refusing(lambda: the_faults(node).registry.set(values)))
+
+
+def _named(values: Values) -> str:
+    return f"/{quote(values['subject'], safe='')}"
+
+
+def _query(values: Values, *names: str) -> dict[str, str]:
+    return {name: str(values[name]).lower() for name in names if name in values}
+
+
+def _body(values: Values) -> Json:
+    references = {"references": values["references"]} if "references" in values else {}
+    return {"schema": values["schema"], "schemaType": values.get("type", "AVRO"), **references}
