@@ -8,7 +8,6 @@ Kafka's names.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 from collections import Counter
@@ -25,7 +24,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from odradek.cli import contexts
-from odradek.cli.general import General, general_options, given, pairs, require_text
+from odradek.cli.general import general_options, given, require_text
 from odradek.cli.output import Output
 
 POLL_S = 0.02
@@ -186,10 +185,6 @@ def refused(error: BaseException, bootstrap: str) -> click.ClickException:
     return click.ClickException(sentence(error))
 
 
-BOOTSTRAP = "ODRADEK_BOOTSTRAP"
-CONTEXT = "ODRADEK_CONTEXT"
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
 BYTES = ("values", "key", "key_delimiter", "headers")
 """Arguments of `produce` that may be any bytes."""
 
@@ -283,23 +278,12 @@ def on_cluster(command: Callable[..., None], **more: Any) -> None:
     general = given(click.get_current_context())
     require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
     out = Output(general.as_json)
-    cluster = TargetCluster(_settings(general), general.timeout)
+    cluster = TargetCluster(contexts.cluster_settings(general), general.timeout)
     try:
         command(cluster, out, **more)
     except client_errors() as error:
         raise refused(error, cluster.bootstrap) from error
     out.end()
-
-
-def _settings(general: General) -> dict[str, str]:
-    """Those of the context, then -X, then -b. Another cluster than the current context's has none of its settings."""
-    name = general.context or os.environ.get(CONTEXT)
-    found = contexts.find(name or None) if name or not general.bootstrap else {}
-    settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP), **found}
-    settings |= dict(pairs(general.settings, "-X"))
-    if general.bootstrap:
-        settings["bootstrap.servers"] = general.bootstrap
-    return settings
 
 
 @contextmanager

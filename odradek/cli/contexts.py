@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 
-from odradek.cli.general import Commands, given, pairs
+from odradek.cli.general import Commands, General, given, pairs
 from odradek.cli.output import Output
 
 FILE = "ODRADEK_CONTEXTS"
@@ -82,7 +83,34 @@ def find(name: str | None) -> dict[str, str]:
     return contexts.settings[chosen]
 
 
-SECRET = ("password", "secret", "token", "key.pem")
+BOOTSTRAP = "ODRADEK_BOOTSTRAP"
+CONTEXT = "ODRADEK_CONTEXT"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+REGISTRY = "schema.registry."
+"""Settings that begin so are those of the schema registry (`registry_access`), and not librdkafka's."""
+
+
+def chosen(general: General, *, is_another: object) -> dict[str, str]:
+    """The settings of the context and of -X. `is_another`: what the command is for is named without a context.
+
+    Of the current context nothing is taken then: its passwords are for its own cluster and registry.
+    """
+    name = general.context or os.environ.get(CONTEXT)
+    found = find(name or None) if name or not is_another else {}
+    return {**found, **dict(pairs(general.settings, "-X"))}
+
+
+def cluster_settings(general: General) -> dict[str, str]:
+    """librdkafka's settings, with the cluster that -b or else the context names."""
+    found = chosen(general, is_another=general.bootstrap)
+    settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP)}
+    settings |= {name: value for name, value in found.items() if not name.startswith(REGISTRY)}
+    if general.bootstrap:
+        settings["bootstrap.servers"] = general.bootstrap
+    return settings
+
+
+SECRET = ("password", "secret", "token", "key.pem", "user.info")
 
 
 @click.group("contexts", cls=Commands)
@@ -98,11 +126,15 @@ def list_(as_json: bool) -> None:
     rows = []
     for name, settings in sorted(found.settings.items()):
         more = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
-        shown = [f"{key}={'***' if any(word in key for word in SECRET) else value}" for key, value in more.items()]
+        shown = [f"{key}={_without_secret(key, value)}" for key, value in more.items()]
         rows.append(["*" if name == found.current else "", name, settings.get("bootstrap.servers"), shown])
     Output(as_json or given(click.get_current_context()).as_json).table(
         ("current", "name", "bootstrap", "settings"), rows
     )
+
+
+def _without_secret(name: str, value: str) -> str:
+    return "***" if any(word in name for word in SECRET) else re.sub(r"//[^/@,]*@", "//***@", value)
 
 
 @main.command()

@@ -32,6 +32,9 @@ each line.
 A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is
 refused, the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
 
+`registry` asks a schema registry, Odradek's own ([registry.md](registry.md)) or another with Confluent's interface, and
+needs no client library. Its settings begin with `schema.registry.`, and may be in a context like the others.
+
 `groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
 below it is done.
 

@@ -74,6 +74,7 @@ class General:
     settings: tuple[str, ...] = ()
     timeout: float = DEFAULT_TIMEOUT_S
     as_json: bool = False
+    registry: str | None = None
 
 
 def given(ctx: click.Context) -> General:
@@ -107,9 +108,23 @@ _OPTIONS = (
 )
 
 
+registry_option = _option(
+    "-r", "--registry", metavar="URL,...", help="The schema registry; default: $SCHEMA_REGISTRY_URL."
+)
+
+
 def general_options(command: Any, hidden: bool = False) -> Any:
     """The command, or its function, with these options. What is given is kept, and not passed to the function."""
-    for option in reversed(_OPTIONS):
+    return _with(_OPTIONS, command, hidden)
+
+
+def registry_options(command: Any, hidden: bool = False) -> Any:
+    """As `general_options`, for a command that asks a schema registry and no cluster."""
+    return _with((registry_option, *_OPTIONS[1:]), command, hidden)
+
+
+def _with(options: Iterable[Any], command: Any, hidden: bool) -> Any:
+    for option in reversed([*options]):
         command = option(hidden=hidden)(command)
     return command
 
@@ -164,6 +179,14 @@ class ClusterCommands(Commands):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         general_options(self, hidden=True)
+
+
+class RegistryCommands(Commands):
+    """A group of commands for a schema registry, as `ClusterCommands`."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        registry_options(self, hidden=True)
 
 
 def wrong_command(name: str, known: Collection[str], synonyms: Mapping[str, str] | None = None) -> str:

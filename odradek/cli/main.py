@@ -40,6 +40,7 @@ COMMANDS = {
     "tier": Entry("tier", "How far topics are in remote storage, and whether all of it is there."),
     "elect": Entry("elect", "Elect leaders: the preferred ones, or replicas that are not in sync."),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
+    "registry": Entry("registry", "List, register, check, delete and move the schemas of a registry.", ("schemas",)),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
     "explain": Entry("operations:explain", "Say why a consumer gets nothing, and what to do."),
     "backup": Entry("operations:backup", "Make, verify and restore a consistent copy of a running broker."),

@@ -32,5 +32,13 @@ def test_commands_that_work_through_librdkafka_do_not_import_kafka_python(comman
     assert "odradek.process" not in modules
 
 
+def test_the_registrys_commands_need_no_client_library_and_no_other_command_loads_them() -> None:
+    modules = loaded_by("import odradek.cli.registry")
+    assert "odradek.schemas.client" in modules
+    assert not modules & {"confluent_kafka", "kafka", "fastavro", "avro", "jsonschema", "google.protobuf"}
+    others = loaded_by("import odradek.cli.main, odradek.cli.topics, odradek.cli.streaming, odradek.cli.contexts")
+    assert not {name for name in others if "registry" in name or name.startswith("odradek.schemas")}
+
+
 def test_importing_the_package_imports_none_of_its_parts() -> None:
     assert not {name for name in loaded_by("import odradek") if name.startswith("odradek.")}
