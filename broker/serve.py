@@ -316,7 +316,7 @@ async def _live(
         await node.stop()
         return False
     operator_requests.begin(node)
-    process.exempt_loaded_modules_from_collection()
+    process.Survivors().exempt()
     control_url = None if control is None else control.url
     ready.tell(node, http_port, control_url, [] if host is None else host.urls)
     if control is not None:

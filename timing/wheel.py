@@ -37,6 +37,7 @@ class TimerTask:
         if self._next is not None:
             self._unlink()
             self._wheel._size -= 1
+            self._callback = _never  # which may know the task: no circle is left for a garbage collection
 
     def _unlink(self) -> None:
         self._next._previous = self._previous
@@ -62,7 +63,7 @@ class _Bucket(TimerTask):
 
 
 def _never() -> None:
-    raise AssertionError("the root of a bucket is not a task")
+    raise AssertionError("nothing waits for this task: it ran, was cancelled, or is the root of a bucket")
 
 
 class TimingWheel:
@@ -163,7 +164,8 @@ class TimingWheel:
                 self._insert(task)
                 continue
             self._size -= 1
+            callback, task._callback = task._callback, _never
             try:
-                task._callback()
+                callback()
             except Exception as exception:  # noqa: BLE001 - reported; the other tasks must run
                 report_exception("Exception in a timer's callback", exception)

@@ -44,7 +44,7 @@ def remove_folder_later(services: LogServices, folder: str, delay_ms: int, stopp
     def failed(error: Exception) -> None:
         logger.error("folder not removed", folder=folder, error=str(error))
         if is_transient(error):
-            services.clock.call_later(delay_ms + DESCRIPTORS_RETRY_MS, remove)
+            remove_folder_later(services, folder, delay_ms + DESCRIPTORS_RETRY_MS, stopped)
 
     def remove() -> None:
         if stopped():  # the workers take nothing more, and the folder may be another broker's

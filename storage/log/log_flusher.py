@@ -218,6 +218,12 @@ class LogFlusher:
         """Start no flush from now on."""
         self._stopped = True
 
+    def retire(self, reason: KafkaError) -> None:
+        """Stop, and let go of the log, so that reference counts alone free both: nothing waits for it any more."""
+        self.stop()
+        end = self._end()
+        self._end, self._failed, self.on_flush = lambda: end, lambda _error: reason, None
+
     def request(self) -> None:
         """Start a flush of everything appended so far, or have the next one cover it."""
         if self._running is not None or self._held or self._waits_for_descriptors:

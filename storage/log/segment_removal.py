@@ -48,10 +48,10 @@ class SegmentRemoval:
         self._services = services
         self._folder = folder
         self._flusher = flusher
-        self._failed = failed
+        self._failed: Callable[[Exception], KafkaError] | None = failed
         self._stopped = False
-        self._renames: deque[Callable[[], None]] = deque()
-        """A starter for each removal whose files are not renamed yet; the first has been started."""
+        self._renames: deque[tuple[Sequence[LogSegment], Sequence[str], int]] = deque()
+        """The segments, snapshots and delay of each removal whose files are not renamed yet; the first was started."""
         self.lock = threading.Lock()
         self.unsynced = 0
 
@@ -59,6 +59,7 @@ class SegmentRemoval:
         """Touch no file of the folder from now on: the log is deleted, or the broker is stopping."""
         with self.lock:
             self._stopped = True
+        self._failed = None  # so that nothing leads back to the log: reference counts alone free both
 
     def relocate(self, folder: str) -> None:
         """Note that the log lies in another folder now; no removal is under way."""
@@ -75,32 +76,33 @@ class SegmentRemoval:
         the log offline.
         """
         self.unsynced += 1
-
-        def renamed(paths: list[str]) -> None:
-            self.unsynced -= 1
-            # Only now: an unsynced segment left behind could become a gap below what was flushed, if the power fails.
-            self._flusher.note_removed(segments)
-            self._renames.popleft()
-            if self._renames:
-                self._renames[0]()
-            self.unlink_later(segments, paths, delay_ms)
-
-        def failed(error: Exception) -> None:
-            if is_transient(error):
-                self._services.note_shortage(self._folder, error)
-                self._services.clock.machine.call_later(DESCRIPTORS_RETRY_MS, start)
-            else:
-                self._fail(error)
-
-        def start() -> None:
-            if self._stopped:  # and so perhaps are the workers
-                renamed([])
-            else:
-                self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
-
-        self._renames.append(start)
+        self._renames.append((segments, snapshots, delay_ms))
         if len(self._renames) == 1:
-            start()
+            self._start()
+
+    def _start(self) -> None:
+        """Have the files of the first removal renamed."""
+        if self._stopped:  # and so perhaps are the workers
+            self._renamed([])
+        else:
+            segments, snapshots, _ = self._renames[0]
+            self._workers().submit(partial(self._rename, segments, snapshots), self._renamed, self._not_renamed)
+
+    def _renamed(self, paths: list[str]) -> None:
+        segments, _, delay_ms = self._renames.popleft()
+        self.unsynced -= 1
+        # Only now: an unsynced segment left behind could become a gap below what was flushed, if the power fails.
+        self._flusher.note_removed(segments)
+        if self._renames:
+            self._start()
+        self.unlink_later(segments, paths, delay_ms)
+
+    def _not_renamed(self, error: Exception) -> None:
+        if is_transient(error):
+            self._services.note_shortage(self._folder, error)
+            self._services.clock.machine.call_later(DESCRIPTORS_RETRY_MS, self._start)
+        else:
+            self._fail(error)
 
     def _workers(self) -> Workers:
         return self._services.workers.lane(folder_lane("files", self._folder))
@@ -153,5 +155,5 @@ class SegmentRemoval:
                     self._services.fs.unlink(path)
 
     def _fail(self, error: Exception) -> None:
-        if not self._stopped:
+        if self._failed is not None:
             self._failed(error)

@@ -381,10 +381,11 @@ class UnifiedLog:
 
     def retire(self) -> None:
         """Make every later call fail, and ignore disk errors: the partition is deleted."""
-        self.flusher.stop()
+        self._offline = NotLeaderOrFollower(f"The log of {self.name} was deleted.")
+        self.on_offline = self.on_start = None
+        self.flusher.retire(self._offline)
         self.removal.stop()
         self.leader_epochs.retire()
-        self._offline = NotLeaderOrFollower(f"The log of {self.name} was deleted.")
         for segment in self.segments:
             segment.file.retire()
 

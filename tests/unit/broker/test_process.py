@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import resource
+import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -58,12 +59,46 @@ def test_freed_buffers_are_not_given_back_to_the_kernel() -> None:
     assert faults < 6 * size // resource.getpagesize()
 
 
-def test_what_is_loaded_is_left_out_of_collections() -> None:
-    process.exempt_loaded_modules_from_collection()
-    try:
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The garbage collector is as before the test when it is over."""
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    yield
+    gc.set_threshold(*thresholds)
+    gc.callbacks[:] = callbacks
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_what_survives_a_full_collection_is_left_out_of_the_next() -> None:
+    process.Survivors().exempt()
+    exempt = gc.get_freeze_count()
+    assert exempt > 0
+    _made: list[list[int]] = [[] for _ in range(1000)]
+    gc.collect(1)
+    assert gc.get_freeze_count() <= exempt
+    gc.collect()
+    assert gc.get_freeze_count() >= exempt + 1000
+
+
+@pytest.mark.usefixtures("collector")
+def test_everything_is_walked_again_when_much_has_become_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "EXEMPTED_AT_MOST", 500)
+    process.Survivors().exempt()
+    circle: list[object] = []
+    circle.append(circle)
+    ended = weakref.ref(kept := type("Kept", (), {"circle": circle})())
+    circle.append(kept)
+    gc.collect()  # it is exempt now
+    del circle, kept
+    gc.collect()
+    assert ended() is not None
+    _made: list[list[int]] = [[] for _ in range(1000)]
+    gc.collect()
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert ended() is None
+    assert gc.get_freeze_count() > 1000
 
 
 @pytest.mark.parametrize("ends_after_ms, expected", [(2999, True), (3001, False)])
