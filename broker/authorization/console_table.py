@@ -89,6 +89,7 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
             (PageRight("produce", TOPIC, named="topic"),),
             (PageRight("fetch", TOPIC, "the record that is to be sent again"), NEAR_NAMES),
         ),
+        "download": READS,
         "groups": PageRights(
             (),
             (

@@ -12,16 +12,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 from broker.background import Periodic
-from broker.console.history import History
+from broker.console.history import LAG_MS, SAMPLE_MS, History
 from broker.node import Node
 
 if TYPE_CHECKING:
     from aiohttp.web import Request, StreamResponse
 
     from broker.console.app import App
-
-SAMPLE_MS = 5_000
-LAG_MS = 10_000
 
 
 class Console:

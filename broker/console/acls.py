@@ -8,8 +8,9 @@ from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
-from broker.console.ask import Ask, Done, Values, paged
+from broker.console.ask import Ask, Done, Values
 from broker.console.own_client import ask_broker, require
+from broker.console.tables import sorted_part, texts, with_forms
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
 
@@ -22,6 +23,16 @@ RESOURCES = tuple(one.name for one in ResourceType if one.name not in NO_CHOICE)
 OPERATIONS = tuple(one.name for one in AclOperation if one.name not in NO_CHOICE)
 PATTERNS = tuple(one.name for one in PatternType if one.name not in NO_CHOICE)
 PERMISSIONS = (PermissionType.ALLOW.name, PermissionType.DENY.name)
+
+
+COLUMNS = (
+    texts("principal", "Principal"),
+    texts("host", "Host"),
+    texts("permission", "May"),
+    texts("operation", "Operation"),
+    texts("resource", "Resource"),
+    texts("name", "Name"),
+)
 
 
 async def acls(ask: Ask) -> Values:
@@ -46,8 +57,10 @@ async def acls(ask: Ask) -> Values:
         for acl in each.acls
         if part in (row := _row(each, acl))["name"].lower() and resource in ("", row["resource"])
     ]
+    order, paging = sorted_part(ask, with_forms(ask, COLUMNS), found, ON_A_PAGE)
     return {
-        "paging": paged(ask, found, ON_A_PAGE),
+        "order": order,
+        "paging": paging,
         "q": part,
         "resource": resource,
         "principal": ask.text("principal"),

@@ -31,6 +31,7 @@ from broker.console.change_topics import new_topic
 from broker.console.clients import clients, journal, kit
 from broker.console.cluster import cluster, overview
 from broker.console.configs import broker_configs, topic_configs
+from broker.console.download import download
 from broker.console.groups import group, groups, transaction, transactions
 from broker.console.history import History
 from broker.console.login import Logins, Origin, origin_of
@@ -146,6 +147,7 @@ class App:
         self.audit = Audit()
         self.searches = Few("searches", 2, 1)
         self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
+        self.downloads = Few("downloads", 2, 1)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
@@ -190,6 +192,8 @@ class App:
         if ask is None:
             return _to("login")
         ask.rights.check_needed(ask.given)
+        if name == "download":
+            return await download(ask, request, self.downloads)
         if name == "tail":
             with self.tails.one(ask.rights.user):
                 return await tail(
@@ -294,6 +298,7 @@ class App:
         values = {
             "navigation": NAVIGATION,
             "here": name,
+            "query": {} if ask is None else {key: one for key, one in ask.given.items() if key != "done"},
             "user": None if ask is None else ask.rights.user,
             "node_id": self._node.node_id,
             "can_write": ask is not None and ask.can_write,

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from broker.console.ask import Ask, Values, paged
+from broker.console.ask import Ask, Values
 from broker.console.audit import LONGEST, MOST_NOTES, Note, what_is_noted
+from broker.console.tables import sorted_part, texts, times
 
 ON_A_PAGE = 100
+
+
+COLUMNS = (
+    times("time", "Time", lambda one: one.at_ms),
+    texts("user", "User", lambda one: one.user),
+    texts("address", "Address", lambda one: one.address),
+    texts("what", "What", lambda one: one.action),
+    texts("asked", "Asked", lambda one: tuple(one.asked.items())),
+    texts("outcome", "Outcome", lambda one: one.outcome),
+)
 
 
 def noted(ask: Ask, action: str, told: tuple[str, ...], outcome: str) -> Note:
@@ -18,7 +29,8 @@ def noted(ask: Ask, action: str, told: tuple[str, ...], outcome: str) -> Note:
 async def audit(ask: Ask) -> Values:
     part = ask.text("q").lower()
     found = [one for one in (ask.audit.notes() if ask.audit else ()) if part in _text(one).lower()]
-    return {"paging": paged(ask, found, ON_A_PAGE), "q": part, "most": MOST_NOTES}
+    order, paging = sorted_part(ask, COLUMNS, found, ON_A_PAGE)
+    return {"order": order, "paging": paging, "q": part, "most": MOST_NOTES}
 
 
 def _text(note: Note) -> str:

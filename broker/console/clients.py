@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Paging, Values, paged
+from broker.console.tables import Column, numbers, order_of, texts, times, with_forms
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
@@ -24,6 +25,37 @@ CLIENTS_ON_A_PAGE = 100
 MOST_SLOW = 20
 
 
+CONNECTIONS = [
+    texts("client", "Client id", lambda row: row["client_id"]),
+    texts("software", "Software"),
+    texts("address", "Address", lambda row: (row["host"], row["port"])),
+    texts("listener", "Listener"),
+    texts("user", "User", lambda row: row["principal"]),
+    numbers("silent", "Silent for", lambda row: row["idle_ms"]),
+]
+THROTTLED = [
+    texts("quota", "Quota"),
+    texts("user", "User", lambda row: row["user"] or None),
+    texts("client", "Client id", lambda row: row["client_id"] or None),
+    numbers("time", "On average for", lambda row: row["ms"]),
+]
+TIMES = [
+    texts("api", "API"),
+    texts("versions", "Versions"),
+    numbers("requests", "Requests", lambda row: row["total"]),
+    numbers("half", "Half within", lambda row: row["half_ms"]),
+    numbers("most", "99 of 100 within", lambda row: row["most_ms"]),
+]
+SLOW = [
+    texts("api", "API"),
+    texts("client", "Client id", lambda row: row["client_id"]),
+    texts("host", "Host"),
+    times("at", "At", lambda row: row["at_ms"]),
+    numbers("took", "Took", lambda row: row["ms"]),
+    texts("outcome", "Outcome"),
+]
+
+
 async def clients(ask: Ask) -> Values:
     node, part = ask.node, ask.text("q")
     now_ms = node.server.clock.monotonic_ms()
@@ -33,14 +65,22 @@ async def clients(ask: Ask) -> Values:
         if part.lower() in (row := _client_row(one, now_ms))["words"].lower()
     ]
     rows.sort(key=lambda row: (row["client_id"], row["host"], row["port"]))
-    shown = paged(ask, rows, CLIENTS_ON_A_PAGE)
+    order = order_of(ask, CONNECTIONS)
+    by_quota, by_time, by_slow = (
+        order_of(ask, columns, table) for columns, table in ((THROTTLED, "quotas"), (TIMES, "times"), (SLOW, "slow"))
+    )
+    shown = paged(ask, order.sort(rows), CLIENTS_ON_A_PAGE)
     return {
+        "order": order,
+        "by_quota": by_quota,
+        "by_time": by_time,
+        "by_slow": by_slow,
         "paging": shown,
         "rows": shown.rows,
         "q": part,
-        "throttled": _throttled(node),
-        "times": _times(node),
-        "slow": _slow(node),
+        "throttled": by_quota.sort(_throttled(node)),
+        "times": by_time.sort(_times(node)),
+        "slow": by_slow.sort(_slow(node)),
         "has_journal": journal_of(node) is not None,
     }
 
@@ -116,6 +156,18 @@ LONGEST_ENTRY = 64 << 10
 """Characters of one entry."""
 
 
+ENTRIES = [
+    times("at", "Time", lambda row: row["at_ms"]),
+    texts("kind", "Kind"),
+    texts("what", "What"),
+    texts("client", "Client id", lambda row: row["client_id"]),
+    texts("address", "Address", lambda row: row["client"]),
+    texts("outcome", "Outcome"),
+    numbers("took", "Took", lambda row: row["took_ms"]),
+    Column("all", "All of it"),
+]
+
+
 async def journal(ask: Ask) -> Values:
     asked = {name: ask.text(name) for name in ("api", "client_id")}
     shown = Paging(0, [], 0, ENTRIES_ON_A_PAGE)
@@ -126,7 +178,9 @@ async def journal(ask: Ask) -> Values:
         shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted, ask.budget)), ENTRIES_ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
     rows = await ask.budget.run(ask.node, partial(_entry_rows, tuple(shown.rows), ask.budget))
-    return {"is_kept": is_kept, "paging": shown, "rows": rows, "asked": asked}
+    order = order_of(ask, ENTRIES)
+    order = order._replace(is_partly=order.column is not None and shown.total > len(rows))
+    return {"is_kept": is_kept, "order": order, "paging": shown, "rows": order.sort(rows), "asked": asked}
 
 
 def _folded(entries: Sequence[Entry], budget: Budget) -> list[tuple[Entry, int]]:
@@ -170,10 +224,18 @@ def _entry_row(entry: Entry, times: int, budget: Budget) -> dict[str, Any]:
     }
 
 
+FAULTS = [
+    texts("fault", "Fault", lambda row: row["id"]),
+    texts("what", "What it does"),
+    numbers("hits", "Has struck"),
+    texts("active", "Strikes still"),
+]
+
+
 async def kit(ask: Ask) -> Values:
-    node = ask.node
+    node, order = ask.node, order_of(ask, with_forms(ask, FAULTS))
     faults = [] if node.faults is None else [described(fault) for fault in node.faults]
-    return {"is_open": node.faults is not None, "faults": faults, "clock": _clock(ask)}
+    return {"is_open": node.faults is not None, "order": order, "faults": order.sort(faults), "clock": _clock(ask)}
 
 
 def _clock(ask: Ask) -> dict[str, Any] | None:

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 from broker.authorization.console_table import SIZES
 from broker.console import formats
 from broker.console.ask import Ask, Values, allowed, paged
-from broker.console.formats import chart
+from broker.console.charts import Chart, Frame, chart, frame_of
+from broker.console.history import COARSE_MS, SAMPLE_MS
+from broker.console.tables import numbers, order_of, texts
 from broker.node import Node
 from broker.process import own_version
 from broker.replication.partition import Role
@@ -88,8 +90,12 @@ def led_by(image: MetadataImage) -> dict[int, tuple[int, int]]:
     return {broker: (leaders[broker], replicas[broker]) for broker in replicas}
 
 
-SAMPLES_SHOWN = 60
-"""Samples that a chart has room for at least: five minutes."""
+APIS = [
+    texts("api", "API"),
+    numbers("requests", "Requests", lambda row: row["total"]),
+    numbers("time", "Mean time", lambda row: row["mean_ms"]),
+    numbers("errors", "Errors"),
+]
 
 
 async def overview(ask: Ask) -> Values:
@@ -100,7 +106,9 @@ async def overview(ask: Ask) -> Values:
     # The image never changes, so a thread can look through all of it.
     states = await asyncio.to_thread(count_partitions, image)
     groups, unknown = await list_summaries(node)
+    order, frame = order_of(ask, APIS), frame_of(ask)
     return {
+        "order": order,
         "is_told": True,
         "version": own_version(),
         "cluster_id": node.cluster.id,
@@ -108,7 +116,8 @@ async def overview(ask: Ask) -> Values:
         "folders": list(node.local.config.log_dirs),
         "not_ready": node.state.not_ready,
         "problems": node.state.problems(),
-        "charts": _charts(ask),
+        "frame": frame,
+        "charts": _charts(ask, frame),
         "topics": len(image.topics),
         "states": states,
         "offline": sum(one.role is Role.OFFLINE for one in node.replicas),
@@ -117,13 +126,14 @@ async def overview(ask: Ask) -> Values:
         "unsettled": sum(one.state not in ("Stable", "Empty") for one in groups),
         "connections": len(node.server.connections),
         "brokers": len(image.cluster.alive()),
-        "apis": _apis(node),
+        "apis": order.sort(_apis(node)),
     }
 
 
-def _charts(ask: Ask) -> list[Any]:
-    rates = ask.history.rates()
-    each = (
+def _charts(ask: Ask, frame: Frame) -> list[Chart]:
+    rates = ask.history.rates(coarse=frame.is_long)
+    times = [one.at_ms for one in rates]
+    each: tuple[tuple[str, list[float], Callable[[float], str]], ...] = (
         ("Messages in, per second", [one.messages_in for one in rates], formats.count),
         ("Bytes in, per second", [one.bytes_in for one in rates], formats.size),
         ("Bytes out, per second", [one.bytes_out for one in rates], formats.size),
@@ -131,7 +141,8 @@ def _charts(ask: Ask) -> list[Any]:
         ("Produce, 99 of 100 within", [one.produce_ms for one in rates], formats.duration),
         ("Event loop late, 99 of 100 within", [one.loop_ms for one in rates], formats.duration),
     )
-    return [chart(title, values, shown, slots=SAMPLES_SHOWN) for title, values, shown in each]
+    step_ms = COARSE_MS if frame.is_long else SAMPLE_MS
+    return [chart(title, zip(times, values, strict=True), shown, frame, step_ms) for title, values, shown in each]
 
 
 def _apis(node: Node) -> list[dict[str, Any]]:
@@ -150,6 +161,26 @@ TROUBLED_ON_A_PAGE = 100
 MOST_TROUBLED = 10_000
 
 
+BROKERS = [
+    numbers("broker", "Broker", lambda row: row["id"]),
+    texts("state", "State"),
+    texts("rack", "Rack"),
+    texts("addresses", "Addresses", lambda row: row["endpoints"]),
+    numbers("leads", "Leads", lambda row: row["leaders"]),
+    numbers("replicas", "Replicas"),
+    numbers("folders", "Log folders", lambda row: row["directories"]),
+]
+TROUBLED = [
+    texts("partition", "Partition", lambda one: (one.topic, one.number)),
+    texts("what", "What", lambda one: one.what),
+    numbers("leader", "Leader", lambda one: one.partition.leader),
+    texts("replicas", "Replicas", lambda one: one.partition.replicas),
+    texts("isr", "In sync", lambda one: one.partition.isr),
+    texts("comes", "Comes", lambda one: one.partition.adding_replicas or None),
+    texts("goes", "Goes", lambda one: one.partition.removing_replicas or None),
+]
+
+
 async def cluster(ask: Ask) -> Values:
     node, image = ask.node, ask.node.cluster.cache.image
     # The image never changes, so a thread can look through all of it.
@@ -158,14 +189,18 @@ async def cluster(ask: Ask) -> Values:
     found = await asyncio.to_thread(lambda: list(islice(troubled(image), MOST_TROUBLED)))
     names = list(dict.fromkeys(one.topic for one in found))
     visible = set(await allowed(ask.rights, "metadata", ResourceType.TOPIC, names))
-    shown = paged(ask, [one for one in found if one.topic in visible], TROUBLED_ON_A_PAGE)
+    order, by_broker = order_of(ask, TROUBLED), order_of(ask, BROKERS, "brokers")
+    named = [one for one in found if one.topic in visible]
+    shown = paged(ask, await asyncio.to_thread(order.sort, named), TROUBLED_ON_A_PAGE)
     brokers = [image.cluster.brokers[broker_id] for broker_id in sorted(image.cluster.brokers)]
     return {
         "cluster_id": node.cluster.id,
         "offset": image.offset,
         "epoch": image.epoch,
         "controllers": _controllers(ask),
-        "brokers": [_broker(one, leads.get(one.id, (0, 0))) for one in brokers],
+        "brokers": by_broker.sort([_broker(one, leads.get(one.id, (0, 0))) for one in brokers]),
+        "by_broker": by_broker,
+        "order": order,
         "states": states,
         "features": list(node.cluster.cache.finalized_features(image).items()),
         "paging": shown,

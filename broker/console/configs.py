@@ -6,6 +6,7 @@ They are asked of the broker as Kafka's tools ask it (DescribeConfigs, Increment
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -22,6 +23,7 @@ from broker.config.describe import ConfigSource
 from broker.console import formats
 from broker.console.ask import Ask, Done, Values
 from broker.console.own_client import ask_at, ask_broker, require
+from broker.console.tables import CHANGE, order_of, texts
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from metadata.configs import ResourceType
@@ -159,6 +161,16 @@ def _broker(ask: Ask) -> tuple[str, int | None]:
     return str(broker_id), broker_id
 
 
+COLUMNS = (
+    texts("name", "Name", attrgetter("name")),
+    texts("value", "Value", attrgetter("value")),
+    texts("source", "Set for", attrgetter("source")),
+    texts("default", "Default", attrgetter("default")),
+    texts("type", "Type", attrgetter("type")),
+    CHANGE,
+)
+
+
 def _shown(ask: Ask, configs: list[Config]) -> Values:
     """The list, as far as names have what is asked for, and the one that is to be changed."""
     part, key = ask.text("q").lower(), ask.text("key")
@@ -166,8 +178,10 @@ def _shown(ask: Ask, configs: list[Config]) -> Values:
     chosen = next((one for one in configs if one.name == key), None)
     if key and chosen is None:
         chosen = _new(key)
+    order = order_of(ask, COLUMNS)
     return {
-        "configs": [one for one in configs if part in one.name.lower() and (one.is_set or not only_set)],
+        "order": order,
+        "configs": order.sort([one for one in configs if part in one.name.lower() and (one.is_set or not only_set)]),
         "q": part,
         "only_set": only_set,
         "chosen": chosen,

@@ -12,7 +12,9 @@ from typing import Any
 from broker.authorization.console_table import EVERYTHING
 from broker.console import formats
 from broker.console.ask import Ask, Values, allowed, paged
-from broker.console.formats import Chart, chart
+from broker.console.charts import Chart, Frame, chart, frame_of
+from broker.console.history import COARSE_MS, LAG_MS
+from broker.console.tables import Column, arranged, numbers, order_of, texts, times
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.explain import explain_group, explain_transaction
@@ -31,8 +33,15 @@ MOST_ASSIGNED = 2_000
 """Partitions of members on a page: who joins a group says himself which are his."""
 
 MOST_CHARTS = 12
-LEAST_SHOWN = 30
-"""Samples that a chart has room for at least: five minutes."""
+
+
+GROUPS = [
+    texts("group", "Group", of=lambda one: one.group_id),
+    texts("state", "State", of=lambda one: one.state),
+    texts("kind", "Kind", of=lambda one: one.protocol),
+    numbers("members", "Members"),
+    numbers("lag", "Lag"),
+]
 
 
 async def groups(ask: Ask) -> Values:
@@ -45,13 +54,23 @@ async def groups(ask: Ask) -> Values:
         }
     states = sorted({one.state for one in by_id.values()})
     matching = [one for one in by_id.values() if part.lower() in one.group_id.lower() and state in ("", one.state)]
-    shown = paged(ask, matching, ON_A_PAGE)
-    described = [
-        one.group_id for one in shown.rows if ask.rights.allow("describe_groups", ResourceType.GROUP, one.group_id)
-    ]
-    seen = {group.group_id: (group, lags) for group, lags in await _see(ask, described)}
-    rows = [_row(ask, one, *seen.get(one.group_id, (None, ()))) for one in shown.rows]
-    return {"paging": shown, "rows": rows, "q": part, "state": state, "states": states, "unknown": unknown}
+
+    async def rows_of(listed: list[GroupSummary]) -> list[dict[str, Any]]:
+        ids = [one.group_id for one in listed]
+        described = [name for name in ids if ask.rights.allow("describe_groups", ResourceType.GROUP, name)]
+        seen = {group.group_id: (group, lags) for group, lags in await _see(ask, described)}
+        return [_row(ask, one, *seen.get(one.group_id, (None, ()))) for one in listed]
+
+    order, shown, rows = await arranged(ask, GROUPS, matching, ON_A_PAGE, rows_of)
+    return {
+        "order": order,
+        "paging": shown,
+        "rows": rows,
+        "q": part,
+        "state": state,
+        "states": states,
+        "unknown": unknown,
+    }
 
 
 def _row(ask: Ask, listed: GroupSummary, group: GroupView | None, lags: Sequence[PartitionLag]) -> dict[str, Any]:
@@ -93,6 +112,27 @@ def _missing(group_id: str, findings: list[Finding] | None) -> str:
     return " ".join(f"{one.text}. {one.advice}" for one in findings)
 
 
+def _partition_columns(group: GroupView) -> list[Column]:
+    return [
+        texts("topic", "Topic", lambda row: (row["lag"].topic, row["lag"].partition)),
+        numbers("partition", "Partition", lambda row: row["lag"].partition),
+        numbers("begin", "Start offset" if group.is_share else "Committed", lambda row: row["lag"].begin),
+        numbers("end", "End", lambda row: None if row["lag"].unknown else row["lag"].end),
+        numbers("lag", "Lag", lambda row: row["lag"].lag),
+        texts("member", "Member", lambda row: row["owner"] and (row["owner"].client_id or row["owner"].member_id)),
+    ]
+
+
+MEMBERS = [
+    texts("client", "Client", lambda row: row["member"].client_id),
+    texts("host", "Host", lambda row: row["member"].host),
+    texts("id", "Member id", lambda row: row["member"].member_id),
+    times("assigned", "Assigned", lambda row: row["left_out"] + sum(map(len, row["assignment"].values()))),
+    texts("waits", "Waits for", lambda row: row["member"].waits_for or None),
+    numbers("session", "Session ends in", lambda row: row["member"].session_left_ms),
+]
+
+
 async def group(ask: Ask) -> Values:
     group_id = ask.name("id")
     ((seen, lags),) = await _see(ask, [group_id])
@@ -101,18 +141,22 @@ async def group(ask: Ask) -> Values:
         raise ControlError(_missing(group_id, findings), status=404)
     with_members = shows_members(ask, seen)
     owners = seen.owners() if with_members else {}
-    shown = paged(ask, lags, PARTITIONS_ON_A_PAGE)
+    order, by_member = order_of(ask, _partition_columns(seen)), order_of(ask, MEMBERS, "members")
+    partitions = [
+        {"lag": one, "owner": owners.get((one.topic, one.partition)), "pending": _is_pending(seen, one)} for one in lags
+    ]
+    shown, frame = paged(ask, order.sort(partitions), PARTITIONS_ON_A_PAGE), frame_of(ask)
     return {
         "title": f"Group {formats.shown(group_id)}",
         "group": seen,
-        "members": _members(ask, seen) if with_members else None,
+        "members": by_member.sort(_members(ask, seen)) if with_members else None,
+        "by_member": by_member,
         "lag": total_lag(seen, lags),
+        "order": order,
         "paging": shown,
-        "rows": [
-            {"lag": one, "owner": owners.get((one.topic, one.partition)), "pending": _is_pending(seen, one)}
-            for one in shown.rows
-        ],
-        "charts": _charts(ask, seen),
+        "rows": shown.rows,
+        "frame": frame,
+        "charts": _charts(ask, seen, frame),
         "findings": findings,
     }
 
@@ -139,20 +183,28 @@ def _is_pending(seen: GroupView, lag: PartitionLag) -> bool:
     return (lag.topic, lag.partition) in seen.in_transactions
 
 
-def _charts(ask: Ask, group: GroupView) -> list[Chart]:
-    """The lag of the whole group, then of the partitions with the most: of what the user may know of."""
+def _charts(ask: Ask, group: GroupView, frame: Frame) -> list[Chart]:
+    """The lag of the whole group, then of the partitions with the most: of what the user may know of.
+
+    Of a whole day only that of the whole group was noted.
+    """
     kept = ask.history.lags(group.group_id)
     topics = {topic for topic, _ in concerned(group, ask.node.cluster.cache.image.topics)}
     known = _known(ask, group, {*topics, *(topic for topic, _ in kept.partitions)})
     visible = [(key, series) for key, series in kept.partitions.items() if key[0] in known]
-    total: Sequence[int] = kept.total
+    total: Iterable[tuple[int, int]] = zip(kept.at_ms, kept.total, strict=True)
+    step_ms = LAG_MS
     if not topics <= known:
-        total = [sum(each) for each in zip(*(series for _, series in visible), strict=True)]
-    found = [chart("Lag, all partitions", list(total), formats.count, slots=LEAST_SHOWN)]
+        total = zip(
+            kept.at_ms, (sum(each) for each in zip(*(series for _, series in visible), strict=True)), strict=False
+        )
+    elif frame.is_long:
+        total, step_ms = zip(kept.coarse_at_ms, kept.coarse, strict=True), COARSE_MS
+    found = [chart("Lag, all partitions", total, formats.count, frame, step_ms)]
     most = sorted(visible, key=lambda one: -one[1][-1])[:MOST_CHARTS]
-    if len(visible) > 1:
+    if len(visible) > 1 and not frame.is_long:
         found += [
-            chart(f"{topic}-{index}", list(series), formats.count, slots=LEAST_SHOWN)
+            chart(f"{topic}-{index}", zip(kept.at_ms, series, strict=True), formats.count, frame, LAG_MS)
             for (topic, index), series in sorted(most)
         ]
     return found
@@ -162,6 +214,28 @@ TRANSACTIONS_ON_A_PAGE = 50
 PARTITIONS_OF_TRANSACTION = 200
 PARTITIONS_A_TURN = 500
 MOST_HELD = 200
+
+
+def _transaction_columns(ask: Ask) -> list[Column]:
+    return [
+        texts("id", "Transactional id", lambda one: one.transactional_id),
+        texts("state", "State", lambda one: one.state),
+        numbers("open", "Open for", lambda one: -one.start_ms if one.is_open else None),
+        numbers("timeout", "Timeout", lambda one: one.timeout_ms),
+        numbers("producer", "Producer", lambda one: one.producer_id),
+        numbers("epoch", "Epoch", lambda one: one.producer_epoch),
+        numbers("partitions", "Partitions", lambda one: len(_named_partitions(ask, one))),
+    ]
+
+
+HELD = [
+    texts("partition", "Partition", lambda row: (row["topic"], row["partition"])),
+    numbers("first", "From offset", lambda row: row["first_offset"]),
+    numbers("behind", "Records held back"),
+    texts("holder", "Held by", lambda row: row["holder"] and row["holder"].transactional_id),
+    numbers("producer", "Producer", lambda row: row["producer_id"]),
+    numbers("last", "Last wrote", lambda row: -row["last_ms"]),
+]
 
 
 async def transactions(ask: Ask) -> Values:
@@ -180,14 +254,17 @@ async def transactions(ask: Ask) -> Values:
         and (one.is_open or not only_open)
     ]
     matching.sort(key=lambda one: (not one.is_open, one.start_ms if one.is_open else 0, one.transactional_id))
-    shown = paged(ask, matching, TRANSACTIONS_ON_A_PAGE)
+    order, by_held = order_of(ask, _transaction_columns(ask)), order_of(ask, HELD, "held")
+    shown = paged(ask, order.sort(matching), TRANSACTIONS_ON_A_PAGE)
     return {
+        "order": order,
+        "by_held": by_held,
         "paging": shown,
         "rows": [{"transaction": one, "partitions": len(_named_partitions(ask, one))} for one in shown.rows],
         "unknown": unknown,
         "q": part,
         "only_open": only_open,
-        "held": await _held(ask, by_producer, visible),
+        "held": by_held.sort(await _held(ask, by_producer, visible)),
     }
 
 

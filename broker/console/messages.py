@@ -5,76 +5,41 @@ They are found by a seek, and never are more than a bounded number read, looked 
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Values
-from broker.console.formats import FORMATS, LONGEST, Shown, as_json, decoded, field_of, same_as_text
-from broker.console.registry import RegistryError, Schemas
+from broker.console.filters import INSTALL, FilterError, is_there
+from broker.console.formats import FORMATS, LONGEST, Shown, decoded
+from broker.console.registry import Schemas, framed_parts
+from broker.console.searches import (
+    AT_ONCE_BYTES,
+    LIMIT,
+    SEARCHED,
+    Read,
+    is_committed,
+    read,
+    schemas_for,
+    search,
+    wanted_of,
+)
+from broker.console.tables import numbers, order_of, texts
 from broker.console.topics import seen_topic
 from broker.replication.partition import Partition, Role
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
+from broker.testkit.control.topic_reader import Budget, Found, TopicReader
 from metadata.topics import TopicImage
-from odradek.schemas.framing import Framed, framed
-from protocol.records.build import Record
+from odradek.schemas.framing import Framed
 from protocol.records.cut import CutLimits
 from storage.log import time_lookup
 
-LIMIT = 50
-"""Records on a page."""
-
-SEARCHED = 20_000
-"""So many offsets are looked through for a page, or some more; the search goes on where the next page begins."""
-
-SEARCH_MS = 5_000.0
-COSTLY = "These records are large: looking at more would cost more than one page may."
-LATE = "The search stopped after five seconds."
-
-AT_ONCE_BYTES = 64 << 10
 MOST_PARTITIONS = 50
 """A page reads that many partitions at most."""
 
 STARTS = ("newest", "oldest", "offset", "time")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a record must have; an empty text stands for anything."""
-
-    key: str
-    field: str
-    value: str
-
-    @property
-    def is_anything(self) -> bool:
-        return not (self.key or self.field or self.value)
-
-    def matches(self, budget: Budget, record: Record) -> bool:
-        """The key is the same; a field of the JSON value is; without a field, the value has the text in it."""
-        if self.key and (record.key is None or record.key.decode(errors="replace") != self.key):
-            return False
-        if self.field:
-            budget.spend(JSON_WORK * len(record.value or b""))
-            found = field_of(as_json(record.value), self.field)
-            return bool(found) and (not self.value or same_as_text(found[0], self.value))
-        return not self.value or (record.value is not None and self.value.encode(errors="replace") in record.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Records, and the next offset of each partition; `searched` is how many offsets were looked at.
-
-    `stopped` says why no more were, where there may be more.
-    """
-
-    records: Sequence[Found]
-    positions: Mapping[int, int]
-    searched: int
-    stopped: str = ""
 
 
 def wall_ms_of(text: str) -> int:
@@ -135,58 +100,24 @@ async def _at_time(partition: Partition, wall_ms: int) -> int:
     return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
 
 
-async def read(ask: Ask, topic: str, positions: Mapping[int, int], share: int, *, committed: bool) -> Read:
-    """Read `share` records of each partition, within the budget."""
-    found: list[Found] = []
-    after = dict(positions)
-    for index, offset in positions.items():
-        reader = TopicReader(
-            ask.node, topic, {index: offset}, committed=committed, at_once=AT_ONCE_BYTES, budget=ask.budget
-        )
-        found += await reader.read(share)
-        after |= reader.positions
-    return Read(in_time(found), after, len(found), COSTLY if ask.budget.is_spent else "")
-
-
-async def search(ask: Ask, topic: str, positions: Mapping[int, int], wanted: Wanted, *, committed: bool) -> Read:
-    """Look through the partitions in turn, until enough was found, looked at, or spent."""
-    found: list[Found] = []
-    after, searched, budget, clock = dict(positions), 0, ask.budget, ask.node.clock.machine
-    until_ms, is_late = clock.monotonic_ms() + SEARCH_MS, False
-    for index in positions:
-        reader = TopicReader(
-            ask.node,
-            topic,
-            {index: after[index]},
-            committed=committed,
-            at_once=AT_ONCE_BYTES,
-            keep=partial(wanted.matches, budget),
-            budget=budget,
-        )
-        while len(found) < LIMIT and searched < SEARCHED and not (budget.is_spent or is_late):
-            part = await reader.read_some(index, LIMIT - len(found))
-            searched += reader.positions[index] - after[index]
-            after[index] = reader.positions[index]
-            is_late = clock.monotonic_ms() >= until_ms
-            if part is None:
-                break
-            found += part
-    return Read(in_time(found), after, searched, COSTLY if budget.is_spent else LATE if is_late else "")
-
-
-def in_time(found: Sequence[Found]) -> list[Found]:
-    """The newest first."""
-    return sorted(found, key=lambda one: (one.record.timestamp, one.partition, one.record.offset), reverse=True)
-
-
 SHOWN_BYTES = 500
 """So much of each key and value is in the list."""
+
+
+RECORDS = [
+    numbers("partition", "Partition"),
+    numbers("offset", "Offset"),
+    texts("time", "Time", lambda row: row["timestamp"]),
+    texts("key", "Key", lambda row: row["key"].text),
+    texts("value", "Value", lambda row: row["value"].text),
+    numbers("size", "Size", lambda row: row["value_bytes"]),
+]
 
 
 async def messages(ask: Ask) -> Values:
     topic = seen_topic(ask, "topic")
     partitions = read_partitions(ask, topic.name, topic.partition_count)
-    wanted = Wanted(ask.text("key"), ask.text("field"), ask.text("value"))
+    wanted, problem_of_filter = wanted_of(ask), ""
     form, committed = ask.choice("format", FORMATS), is_committed(ask)
     share = max((LIMIT if wanted.is_anything else SEARCHED) // len(partitions), 1)
     before = await positions_of(ask, partitions, share)
@@ -195,38 +126,50 @@ async def messages(ask: Ask) -> Values:
         found = await read(ask, topic.name, before, share, committed=committed)
     else:
         with ask.searches.one(ask.rights.user):
-            found = await search(ask, topic.name, before, wanted, committed=committed)
+            try:
+                found = await search(ask, topic.name, before, wanted, committed=committed)
+            except FilterError as error:
+                found, problem_of_filter = Read((), before, 0), str(error)
     schemas, problem = await schemas_for(ask, found.records, form)
     at_end = all(found.positions[one.index] >= one.high_watermark for one in partitions if one.index in before)
     given = {name: value for name, value in ask.given.items() if name not in ("at", "done")}
     starts = {one.index: one.log_start_offset for one in partitions}
     earlier = {index: max(offset - share, starts[index]) for index, offset in before.items()}
+    order = order_of(ask, RECORDS)
     return {
+        "order": order,
         "title": f"Messages of {topic.name}",
         "topic": topic.name,
         "partition_count": topic.partition_count,
         "read_partitions": len(partitions),
-        "rows": await rows_of(ask, found.records, form, schemas),
+        "rows": order.sort(await rows_of(ask, found.records, form, schemas)),
         "problem": problem,
         "stopped": found.stopped,
         "passed_over": ask.budget.passed_over,
-        "searched": None if wanted.is_anything else found.searched,
+        "searched": None if wanted.is_anything or problem_of_filter else found.searched,
+        "filter": {
+            "install": None if is_there() else INSTALL,
+            "problem": problem_of_filter,
+            "refused": found.refused,
+            "why": found.why,
+        },
         "given": given,
+        "download": {
+            "given": {name: value for name, value in given.items() if not name.startswith("sort")},
+            "at": _text(before),
+            "parquet": importlib.util.find_spec("pyarrow") is not None,
+        },
         "earlier": _text(earlier) if earlier != before else None,
         "later": None if at_end else _text(found.positions),
         "asked": {
             "from": ask.choice("from", STARTS),
-            **{name: ask.text(name) for name in ("partition", "offset", "time", "key", "field", "value")},
+            **{name: ask.text(name) for name in ("partition", "offset", "time", "key", "field", "value", "filter")},
             "format": form,
             "committed": committed,
         },
         "starts": STARTS,
         "formats": FORMATS,
     }
-
-
-def is_committed(ask: Ask) -> bool:
-    return ask.text("isolation") != "uncommitted"
 
 
 def _text(positions: Mapping[int, int]) -> str:
@@ -246,22 +189,6 @@ async def rows_of(ask: Ask, found: Sequence[Found], form: str, schemas: Schemas)
 
 def _rows(found: Sequence[Found], form: str, schemas: Schemas, budget: Budget) -> list[dict[str, Any]]:
     return [_row(one, form, SHOWN_BYTES, schemas, budget) for one in found]
-
-
-async def schemas_for(ask: Ask, found: Sequence[Found], form: str) -> tuple[Schemas, str | None]:
-    """The schemas of keys and values, and why there are none, if that is to be said."""
-    if ask.registry is None or form != "auto":
-        return {}, None
-    names = [part.schema for one in found for part in framed_parts(one.record) if part is not None]
-    try:
-        return await ask.registry.schemas_of(names), None
-    except RegistryError as error:
-        return {}, str(error)
-
-
-def framed_parts(record: Record) -> tuple[Framed | None, Framed | None]:
-    """Key and value with the names of their schemas."""
-    return framed(record.key, record.headers, is_key=True), framed(record.value, record.headers)
 
 
 def _row(

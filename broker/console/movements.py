@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 from kio.schema.alter_partition_reassignments.v1.request import (
@@ -21,9 +22,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 
 from broker.authorization.console_table import SIZES
-from broker.console.ask import Ask, Done, Paging, Values, paged
+from broker.console.ask import Ask, Done, Values
 from broker.console.change_topics import assignment_of
 from broker.console.own_client import ask_at, ask_broker, refusal, require
+from broker.console.tables import arranged, numbers, texts, times, with_forms
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import ResourceType
@@ -41,15 +43,32 @@ Sizes = Mapping[tuple[int, PartitionKey], int]
 """Bytes by broker and partition."""
 
 
+COLUMNS = (
+    texts("partition", "Partition", of=itemgetter(0)),
+    texts("from", "From", lambda row: row["replicas"]),
+    texts("to", "To", lambda row: row["target"]),
+    texts("comes", "Comes", lambda row: row["adding"]),
+    texts("goes", "Goes", lambda row: row["removing"]),
+    texts("sync", "In sync", lambda row: row["in_sync"]),
+    numbers("size", "Size", lambda row: row["bytes"]),
+    times("progress", "Progress", lambda row: row["done"]),
+)
+
+
 async def movements(ask: Ask) -> Values:
     answer = await ask_broker(ask, ListPartitionReassignmentsRequest(timeout=TIMEOUT, topics=None))
     require(answer)
     found = sorted(((topic.name, one.partition_index), one) for topic in answer.topics for one in topic.partitions)
-    shown: Paging = paged(ask, found, ON_A_PAGE)
-    sizes = await _sizes(ask, shown.rows) if ask.rights.allow(SIZES, ResourceType.CLUSTER) else {}
+
+    async def rows_of(part: list[tuple[PartitionKey, Any]]) -> list[dict[str, Any]]:
+        sizes = await _sizes(ask, part) if ask.rights.allow(SIZES, ResourceType.CLUSTER) else {}
+        return [_row(ask, key, one, sizes) for key, one in part]
+
+    order, shown, rows = await arranged(ask, with_forms(ask, COLUMNS), found, ON_A_PAGE, rows_of)
     return {
+        "order": order,
         "paging": shown,
-        "rows": [_row(ask, key, one, sizes) for key, one in shown.rows],
+        "rows": rows,
         "brokers": sorted(ask.node.cluster.cache.image.cluster.alive(), key=lambda one: one.id),
         "elections": tuple(ELECTIONS),
         "topic": ask.given.get("topic", ""),

@@ -18,8 +18,9 @@ from broker.console.formats import LONGEST_JSON, Shown
 from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
 from odradek.schemas import codecs, lookup
 from odradek.schemas.errors import MissingLibraryError, SchemaError
-from odradek.schemas.framing import Framed
+from odradek.schemas.framing import Framed, framed
 from odradek.schemas.json_text import json_of
+from protocol.records.build import Record
 
 MOST_SCHEMAS = 1000
 MOST_ASKED = 20
@@ -48,18 +49,39 @@ class Schema:
     name: int | str
     codec: codecs.Codec
 
-    def shown(self, framed: Framed, most: int, budget: Budget, *, indented: bool) -> Shown | None:
+    def shown(self, part: Framed, most: int, budget: Budget, *, indented: bool) -> Shown | None:
         """The first `most` characters of the value as JSON; None if the bytes are not of this schema. Any thread."""
         try:
-            budget.spend(JSON_WORK * len(framed.payload))
-            value = self.codec.decode(framed)
-            text, is_whole = budget.json(value, LONGEST_JSON if indented else most, indent=2 if indented else None)
+            budget.spend(JSON_WORK * len(part.payload))
+            text, is_whole = budget.json(
+                self.value(part), LONGEST_JSON if indented else most, indent=2 if indented else None
+            )
         except (ValueError, SpentError):
             return None
         return Shown(text, f"{codecs.NAMES[self.codec.kind]}, schema {self.name}", 0 if is_whole else None)
 
+    def value(self, part: Framed) -> Any:
+        """What the bytes are. Any thread. Raises ValueError if they are not of this schema."""
+        return self.codec.decode(part)
+
 
 Schemas = Mapping[int | str, Schema]
+
+
+def framed_parts(record: Record) -> tuple[Framed | None, Framed | None]:
+    """Key and value with the names of their schemas."""
+    return framed(record.key, record.headers, is_key=True), framed(record.value, record.headers)
+
+
+def by_schema(part: Framed | None, schemas: Schemas) -> Any | None:
+    """The value of bytes that have a schema; None for others, and for those that are not as their schema says."""
+    schema = None if part is None else schemas.get(part.schema)
+    if schema is None or part is None:
+        return None
+    try:
+        return schema.value(part)
+    except ValueError:
+        return None
 
 
 class Registry:

@@ -17,15 +17,8 @@ from aiohttp import web
 
 from broker.console.ask import Ask
 from broker.console.formats import FORMATS
-from broker.console.messages import (
-    AT_ONCE_BYTES,
-    in_time,
-    is_committed,
-    most_in_list,
-    read_partitions,
-    rows_of,
-    schemas_for,
-)
+from broker.console.messages import most_in_list, read_partitions, rows_of
+from broker.console.searches import AT_ONCE_BYTES, in_time, is_committed, schemas_for
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, TopicReader

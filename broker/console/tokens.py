@@ -15,8 +15,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
 from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 
-from broker.console.ask import Ask, Done, Values, paged
+from broker.console.ask import Ask, Done, Values
 from broker.console.own_client import ask_broker, refusal, require
+from broker.console.tables import sorted_part, texts, times, with_forms
 from broker.testkit.control.endpoint import ControlError
 
 ON_A_PAGE = 50
@@ -24,6 +25,16 @@ MOST_HOURS = 24 * 365 * 100
 NOW = timedelta(milliseconds=-1)
 AS_THE_BROKER_SAYS = timedelta(milliseconds=-1)
 NO_TOKENS = frozenset({ErrorCode.delegation_token_auth_disabled, ErrorCode.delegation_token_request_not_allowed})
+
+
+COLUMNS = (
+    texts("id", "Token"),
+    texts("owner", "Owner"),
+    texts("renewers", "Renewers"),
+    times("made", "Made", lambda row: row["issued_ms"]),
+    times("ends", "Ends", lambda row: row["expires_ms"]),
+    times("latest", "At the latest", lambda row: row["ends_ms"]),
+)
 
 
 async def tokens(ask: Ask) -> Values:
@@ -34,7 +45,8 @@ async def tokens(ask: Ask) -> Values:
         require(answer)
     now_ms = ask.node.local.clock.wall_ms()
     rows = [_row(ask, one, now_ms) for one in answer.tokens]
-    return {"paging": paged(ask, rows[::-1], ON_A_PAGE), "why": why}
+    order, paging = sorted_part(ask, with_forms(ask, COLUMNS), rows[::-1], ON_A_PAGE)
+    return {"order": order, "paging": paging, "why": why}
 
 
 def _row(ask: Ask, one: Any, now_ms: float) -> dict[str, Any]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from broker.authorization.console_table import EVERYTHING, SIZES
 from broker.config.describe import ConfigEntry, ConfigSource, describe_topic
-from broker.console.ask import Ask, Values, allowed, paged
+from broker.console import formats
+from broker.console.ask import Ask, Values, allowed
+from broker.console.charts import Chart, Frame, chart, frame_of
+from broker.console.history import SAMPLE_MS
+from broker.console.tables import Column, arranged, numbers, order_of, texts
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topics import topic_of
 from broker.testkit.explain import explain_topic
@@ -23,13 +28,30 @@ TOPICS_ON_A_PAGE = 50
 async def topics(ask: Ask) -> Values:
     image, part, with_internal = ask.node.cluster.cache.image, ask.text("q"), ask.text("internal") == "yes"
     found = await asyncio.to_thread(_matching, image, part.lower(), with_internal)
-    shown = paged(ask, await allowed(ask.rights, "metadata", ResourceType.TOPIC, found), TOPICS_ON_A_PAGE)
-    partitions = await read_topics(ask.node, shown.rows)
-    of_topic: dict[str, list[PartitionView]] = {name: [] for name in shown.rows}
-    for one in partitions.values():
-        of_topic[one.topic].append(one)
-    rows = [_row(ask, image.topics.by_name[name], of) for name, of in of_topic.items()]
-    return {"paging": shown, "rows": rows, "q": part, "internal": with_internal}
+
+    async def rows_of(names: list[str]) -> list[dict[str, Any]]:
+        partitions = await read_topics(ask.node, names)
+        of_topic: dict[str, list[PartitionView]] = {name: [] for name in names}
+        for one in partitions.values():
+            of_topic[one.topic].append(one)
+        return [_row(ask, image.topics.by_name[name], of) for name, of in of_topic.items()]
+
+    names = await allowed(ask.rights, "metadata", ResourceType.TOPIC, found)
+    order, shown, rows = await arranged(ask, _columns(image), names, TOPICS_ON_A_PAGE, rows_of)
+    return {"order": order, "paging": shown, "rows": rows, "q": part, "internal": with_internal}
+
+
+def _columns(image: MetadataImage) -> list[Column]:
+    by_name = image.topics.by_name
+    return [
+        texts("name", "Topic", of=str),
+        numbers("partitions", "Partitions", of=lambda name: by_name[name].partition_count),
+        numbers("replicas", "Replicas", of=lambda name: by_name[name].replication_factor),
+        numbers("records", "Records"),
+        numbers("bytes", "Size"),
+        numbers("bytes_in", "Produced"),
+        texts("cleanup", "Cleanup"),
+    ]
 
 
 def _matching(image: MetadataImage, part: str, with_internal: bool) -> list[str]:
@@ -66,6 +88,29 @@ def _row(ask: Ask, topic: TopicImage, partitions: Sequence[PartitionView]) -> di
 
 PARTITIONS_ON_A_PAGE = 100
 
+CONFIG_SOURCES = {1: "this topic", 2: "this broker", 3: "all brokers", 4: "this broker's file", 5: "(default)"}
+CONFIGS = [
+    texts("name", "Name", lambda one: one.name),
+    texts("value", "Value", lambda one: one.value),
+    texts("source", "Set for", lambda one: CONFIG_SOURCES[one.source]),
+]
+
+
+def _partition_columns(found: TopicImage) -> list[Column]:
+    registered = found.partitions
+    return [
+        numbers("index", "Partition", of=int),
+        numbers("leader", "Leader", of=lambda index: registered[index].leader),
+        texts("replicas", "Replicas", of=lambda index: registered[index].replicas),
+        texts("isr", "In sync", of=lambda index: registered[index].isr),
+        numbers("start", "First offset"),
+        numbers("stable", "Last stable"),
+        numbers("end", "End"),
+        numbers("bytes", "Size"),
+        numbers("segments", "Segments"),
+        numbers("open", "Open transactions"),
+    ]
+
 
 def seen_topic(ask: Ask, parameter: str) -> TopicImage:
     """The topic that is asked for. Raises ControlError if there is none, or the user lacks the page's rights."""
@@ -81,22 +126,51 @@ def seen_topic(ask: Ask, parameter: str) -> TopicImage:
 
 async def topic(ask: Ask) -> Values:
     found = seen_topic(ask, "name")
-    shown = paged(ask, list(range(found.partition_count)), PARTITIONS_ON_A_PAGE)
-    partitions = await read_partitions(ask.node, [(found.name, index) for index in shown.rows])
-    rows = [_partition_row(ask, one, found.partitions[one.partition]) for one in partitions.values()]
+
+    async def rows_of(indexes: list[int]) -> list[dict[str, Any]]:
+        views = await read_partitions(ask.node, [(found.name, index) for index in indexes])
+        keys = [(found.name, index) for index in indexes]
+        return [_partition_row(ask, views[key], found.partitions[key[1]]) for key in keys if key in views]
+
+    indexes = list(range(found.partition_count))
+    order, shown, rows = await arranged(ask, _partition_columns(found), indexes, PARTITIONS_ON_A_PAGE, rows_of)
+    frame = frame_of(ask)
+    configs, by_config = _configs(ask, found.name), order_of(ask, CONFIGS, "configs")
     return {
         "title": found.name,
         "topic": found.name,
         "id": str(found.id),
         "internal": found.is_internal,
         "partition_count": found.partition_count,
+        "frame": frame,
+        "charts": _charts(ask, found.name, frame) if ask.rights.allow(SIZES, ResourceType.CLUSTER) else None,
+        "order": order,
         "paging": shown,
         "rows": rows,
-        "configs": _configs(ask, found.name),
+        "by_config": by_config,
+        "configs": None if configs is None else by_config.sort(configs),
+        "sources": CONFIG_SOURCES,
         "findings": await explain_topic(ask.node, found.name)
         if ask.rights.allow(EVERYTHING, ResourceType.CLUSTER)
         else None,
     }
+
+
+def _charts(ask: Ask, name: str, frame: Frame) -> list[Chart]:
+    """What was produced to the partitions that this node leads, and fetched from them."""
+    kept = ask.history.topic(name)
+    found = []
+    for title, counts, shown in (
+        ("Messages in, per second", kept.messages_in, formats.count),
+        ("Bytes in, per second", kept.bytes_in, formats.size),
+        ("Bytes out, per second", kept.bytes_out, formats.size),
+    ):
+        rates = [
+            (at_ms, max(after - before, 0) * 1000 / max(at_ms - before_ms, 1))
+            for (before_ms, at_ms), (before, after) in zip(pairwise(kept.at_ms), pairwise(counts), strict=True)
+        ]
+        found.append(chart(title, rates, shown, frame, SAMPLE_MS))
+    return found
 
 
 def _configs(ask: Ask, name: str) -> list[ConfigEntry] | None:

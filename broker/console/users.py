@@ -16,13 +16,17 @@ from kio.schema.alter_user_scram_credentials.v0.request import (
 from kio.schema.describe_client_quotas.v1.request import DescribeClientQuotasRequest
 from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
 
-from broker.console.ask import Ask, Done, Values, paged
+from broker.console.ask import Ask, Done, Values
 from broker.console.own_client import ask_broker, require
+from broker.console.tables import numbers, sorted_part, texts, with_forms
 from broker.testkit.control.endpoint import ControlError
 from controller.quotas import CLIENT_ID, IP, USER
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, ScramMechanism, salted
 
 ON_A_PAGE = 100
+
+
+USERS = (texts("user", "User"), texts("mechanism", "Mechanism"), numbers("iterations", "Iterations"))
 
 
 async def users(ask: Ask) -> Values:
@@ -39,7 +43,8 @@ async def users(ask: Ask) -> Values:
         for info in one.credential_infos
         if part in one.user.lower()
     ]
-    return {"paging": paged(ask, found, ON_A_PAGE), "q": part, "mechanisms": tuple(SCRAM_MECHANISMS)}
+    order, paging = sorted_part(ask, with_forms(ask, USERS), found, ON_A_PAGE)
+    return {"order": order, "paging": paging, "q": part, "mechanisms": tuple(SCRAM_MECHANISMS)}
 
 
 async def set_password(ask: Ask) -> Done:
@@ -92,6 +97,15 @@ QUOTAS = {
 }
 
 
+QUOTA_COLUMNS = (
+    texts("user", "User", lambda row: row["user"] or None),
+    texts("client", "Client id", lambda row: row["client"] or None),
+    texts("ip", "Address", lambda row: row["ip"] or None),
+    texts("quota", "Quota", lambda row: row["key"]),
+    numbers("value", "Value", lambda row: row["number"]),
+)
+
+
 async def quotas(ask: Ask) -> Values:
     answer = await ask_broker(ask, DescribeClientQuotasRequest(components=(), strict=False))
     require(answer)
@@ -102,7 +116,8 @@ async def quotas(ask: Ask) -> Values:
         for value in entry.values
         if any(part in (each.entity_name or DEFAULT).lower() for each in entry.entity)
     ]
-    return {"paging": paged(ask, found, ON_A_PAGE), "q": part, "quotas": QUOTAS, "default": DEFAULT}
+    order, paging = sorted_part(ask, with_forms(ask, QUOTA_COLUMNS), found, ON_A_PAGE)
+    return {"order": order, "paging": paging, "q": part, "quotas": QUOTAS, "default": DEFAULT}
 
 
 def _entity(entry: Any) -> dict[str, str]:

@@ -5,11 +5,14 @@ What each page shows is tested in `tests/unit/broker/console`; this is about wha
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, Producer
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
@@ -54,6 +57,10 @@ PAGES = {
     "kit": "kit",
     "journal": "journal",
 }
+AT_ONCE = ("topics", "topic", "messages", "group")
+"""Pages with a part of each kind; all others are looked at with `--torture`."""
+
+RULES = {"resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -211,3 +218,66 @@ def test_it_works_without_scripts(browser: Browser, broker: Broker) -> None:
     expect(page.get_by_role("button", name="Follow")).to_be_hidden()
     expect(page.locator("#records tbody tr").first).to_be_visible()
     context.close()
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.torture) for name in PAGES]
+)
+def test_axe_finds_nothing_that_keeps_people_out_dark_or_light(page: Page, name: str) -> None:
+    page.set_viewport_size({"width": 820, "height": 900})
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+        page.goto(PAGES[name])
+        found = Axe().run(page, options=RULES)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def test_a_table_is_sorted_by_keyboard_in_place_and_keeps_its_filter(page: Page) -> None:
+    page.goto("topics?q=e")
+    page.get_by_role("link", name="Partitions", exact=True).focus()
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Topic"
+    page.keyboard.press("Enter")
+    heading = page.locator("th[aria-sort]")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    assert page.evaluate("document.activeElement.textContent") == "Topic", "who has sorted stays there"
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    assert page.locator("tbody th").all_inner_texts() == ["orders", "bytes"]
+    assert page.url.endswith("sort=-name") and "q=e" in page.url
+    page.get_by_label("Name has").press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+
+
+def test_messages_are_filtered_by_an_expression_by_keyboard_and_a_wrong_one_is_said_at_the_field(page: Page) -> None:
+    pytest.importorskip("jq", reason="the extra `filter` is not installed")
+    page.goto("messages?topic=orders")
+    field = page.get_by_label("Filter (jq)")
+    field.focus()
+    page.keyboard.type(".value.id == 7")
+    page.keyboard.press("Enter")
+    expect(page.locator("#records tbody tr")).to_have_count(1)
+    field.fill(".value.id ==")
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("jq cannot read the expression")
+    assert field.get_attribute("aria-invalid") == "true"
+
+
+def test_messages_are_downloaded_by_keyboard(page: Page) -> None:
+    page.goto("messages?topic=orders&from=oldest")
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download").press("Enter")
+    assert started.value.suggested_filename == "orders.jsonl"
+    lines = Path(started.value.path()).read_text().splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [
+        json.dumps({"id": 7, "note": HOSTILE}, separators=(",", ":"))
+    ]
+
+
+def test_a_chart_is_asked_for_another_range(page: Page) -> None:
+    page.goto("")
+    page.get_by_role("link", name="5 min").press("Enter")
+    expect(page.get_by_role("link", name="5 min")).to_have_attribute("aria-current", "true")
+    chart = page.get_by_role("img", name="Requests, per second")
+    expect(chart).to_be_visible()
+    assert "UTC: now" in (chart.get_attribute("aria-label") or "")

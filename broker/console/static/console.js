@@ -1,26 +1,64 @@
 "use strict";
-// Everything works without this: it refreshes what is live, asks before something is deleted, and follows a topic.
+// Everything works without this: it refreshes what is live, sorts in place, asks before something is deleted, and follows a topic.
 
 const live = document.getElementById("live");
 const refresh = document.getElementById("refresh");
+let source = null;
+
+function headings() {
+  return [...document.querySelectorAll("thead a")];
+}
 
 function isInUse() {
-  return live.contains(document.activeElement) || live.querySelector("details[open]") || String(getSelection());
+  const used = live.contains(document.activeElement) && !document.activeElement.closest("thead");
+  return used || live.querySelector("details[open]") || String(getSelection());
+}
+
+async function pageAt(address) {
+  const answer = await fetch(address);
+  if (answer.redirected || !answer.ok) throw new Error(`status ${answer.status}`);
+  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+// Do what replaces tables; who had the focus on a heading has it there afterwards.
+function keepingFocus(replace) {
+  const at = headings().indexOf(document.activeElement);
+  replace();
+  headings()[at]?.focus();
 }
 
 async function refreshLive() {
   if (document.hidden || !refresh.checked || isInUse()) return;
   const said = document.getElementById("refreshed");
   try {
-    const answer = await fetch(location.href);
-    if (answer.redirected || !answer.ok) throw new Error(`status ${answer.status}`);
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
-    if (fresh && !isInUse()) live.replaceChildren(...fresh.childNodes);
+    const fresh = (await pageAt(location.href)).getElementById("live");
+    if (fresh && !isInUse()) keepingFocus(() => live.replaceChildren(...fresh.childNodes));
     said.textContent = "";
   } catch (error) {
     said.textContent = `Not refreshed: ${error.message}`;
   }
 }
+
+// A heading sorts its table without a new page, if nothing is in the way.
+async function sortBy(link) {
+  try {
+    const parts = (page) => [...page.querySelectorAll(".table, .paging, .kept, .partly")];
+    const fresh = parts(await pageAt(link.href));
+    const old = parts(document);
+    if (fresh.length !== old.length) throw new Error("it has other parts");
+    keepingFocus(() => old.forEach((one, at) => one.replaceWith(fresh[at])));
+    history.replaceState(null, "", link.href);
+  } catch {
+    location.assign(link.href);
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("thead a");
+  if (!link || source || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  sortBy(link);
+});
 
 if (live && refresh) setInterval(refreshLive, 1000 * Number(live.dataset.seconds));
 
@@ -31,7 +69,6 @@ document.addEventListener("submit", (event) => {
 
 const MOST_ROWS = 500;
 const follow = document.getElementById("follow");
-let source = null;
 
 function stopFollowing() {
   source.close();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import aiohttp
@@ -65,6 +66,14 @@ class Html(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
+
+    def headings(self) -> list[tuple[str | None, str]]:
+        """The headings of tables that sort: how the table is sorted by it, and where it leads."""
+        return [
+            (one.get("aria-sort"), link["href"] or "")
+            for (_, one), (tag, link) in pairwise(self.elements)
+            if one.get("scope") == "col" and tag == "a"
+        ]
 
     def links(self) -> list[str]:
         return [one["href"] or "" for one in self.all("a")]

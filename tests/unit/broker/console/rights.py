@@ -73,6 +73,7 @@ PLACES = {
     "messages": ("topic", TOPIC),
     "message": ("topic", TOPIC),
     "tail": ("topic", TOPIC),
+    "download": ("topic", TOPIC),
     "group": ("id", GROUP),
     "transaction": ("id", TRANSACTIONAL_ID),
 }

@@ -25,7 +25,21 @@ HOSTILE = (
 )
 HARMLESS_SCHEMES = (
     *("topic", "group", "transaction", "message", "messages", "produce", "new-topic", "broker-configs", "movements"),
-    *("acls", "tokens", "./", "#", "metrics", "healthz"),
+    *(
+        "acls",
+        "users?",
+        "quotas?",
+        "tokens",
+        "audit?",
+        "./",
+        "#",
+        "metrics",
+        "healthz",
+        "clients?",
+        "cluster?",
+        "kit?",
+        "journal?",
+    ),
 )
 PAGES = (
     *("", "topics", "groups", "transactions", "clients", "cluster", "access", "users", "quotas", "audit"),

@@ -33,7 +33,7 @@ from tests.unit.broker.console.test_messages import append
 
 
 def test_every_page_and_action_says_what_it_asks_of_the_authorizer() -> None:
-    assert ASKED_BY_PAGES.keys() == PAGES.keys() | {"tail"}
+    assert ASKED_BY_PAGES.keys() == PAGES.keys() | {"tail", "download"}
     assert ASKED_BY_ACTIONS.keys() == ACTIONS.keys()
     assert all(asked_for(right.api, right.resource_type.name) for right in all_rights())
 
