@@ -20,7 +20,11 @@ def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
     """
     if not fs.exists(path):
         return None
-    data = read_file(fs, path)
+    return checkpoint_entries(read_file(fs, path), path)
+
+
+def checkpoint_entries(data: bytes, path: str) -> list[str]:
+    """The entries' lines of a whole file, which is named `path`. Raises CorruptCheckpointError."""
     if not data:
         return []
     lines = data.decode(errors="replace").splitlines()

@@ -134,7 +134,7 @@ ADVICE: Mapping[type[KafkaError], str] = MappingProxyType(
         errors.TransactionalIdNotFound: "The name is another, or the id has expired: `odradek transactions list` shows them.",
         errors.FetchSessionTopicId: "Clients begin a new session; nothing is to be done.",
         errors.NewLeaderElected: "Clients ask for metadata and try again.",
-        errors.OffsetMovedToTieredStorage: "Followers get this: tiered storage works on a broker that stands alone (docs/tiered-storage.md).",
+        errors.OffsetMovedToTieredStorage: "Followers get this, and begin behind what is in remote storage; nothing is to be done.",
         errors.UnsupportedAssignor: "See `group.consumer.assignors` of the broker and `group.remote.assignor` of the consumer.",
         errors.MismatchedEndpointType: "Use `--bootstrap-server` for brokers, and `--bootstrap-controller` for controllers alone.",
         errors.UnsupportedEndpointType: "The client asks for a kind of node that this release does not know: use one of the broker's release.",

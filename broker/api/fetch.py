@@ -30,6 +30,7 @@ from protocol.errors import (
     InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
+    OffsetMovedToTieredStorage,
     TopicAuthorization,
     UnknownServerError,
     UnknownTopicId,
@@ -245,7 +246,10 @@ class Fetch(RecordsRead):
         """Answer a partition that was found with an error."""
         ctx = self._ctx
         self._refuse(one.target, one.result, error)
-        if isinstance(error, UNEXPECTED):
+        if isinstance(error, OffsetMovedToTieredStorage):  # the follower begins anew, with the leader's log start
+            one.result.high_watermark = one.partition.high_watermark
+            one.result.log_start_offset = one.partition.log_start_offset
+        elif isinstance(error, UNEXPECTED):
             ctx.local.metrics.fetch_failed(one.partition.topic)
 
     def find(self, target: Target) -> Partition:

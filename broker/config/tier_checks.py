@@ -12,7 +12,6 @@ from storage.append_types import AS_RETENTION
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
 
-SYSTEM = "remote.log.storage.system.enable"
 STORE = "remote.log.storage.manager.class.name"
 
 FOLDER, S3 = "folder", "s3"
@@ -80,6 +79,8 @@ def under_prefix(config: BrokerConfig, prefix_key: str) -> dict[str, str]:
 
 def broken_rules_of_store(config: BrokerConfig) -> Iterator[str]:
     """What is wrong with the settings of a node's remote storage."""
+    if not config.is_broker:
+        return
     name = config.optional_string(STORE) or ""
     kind = STORES.get(name)
     if kind is None:
@@ -91,5 +92,3 @@ def broken_rules_of_store(config: BrokerConfig) -> Iterator[str]:
     if not under_prefix(config, prefix_key).get(key):
         what = "the folder that remote segments go to" if kind == FOLDER else "the name of a bucket"
         yield f"{config.string(prefix_key)}{key} = '': expected {what}"
-    if config.is_in_cluster:
-        yield f"{SYSTEM} = true: expected a broker that stands alone, as tiered storage does not work in a cluster yet"

@@ -59,7 +59,7 @@ def _of_topics(metrics: Metrics, tier: TierManager, of: Callable[[TieredPartitio
     def values() -> Values:
         sums: dict[str, int] = {}
         for (topic, _), one in tier.partitions.items():
-            if not one.log.is_offline:
+            if one.leads and not one.log.is_offline:
                 sums[topic] = sums.get(topic, 0) + of(one)
         rows = [((topic,), value) for topic, value in sums.items()]
         return lambda: bounded(rows, metrics.most.topics)

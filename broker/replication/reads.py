@@ -193,12 +193,13 @@ class RecordsRead(ABC):
                     fetch.partition = self.find(fetch.target)
                 plan = self._plan(fetch)
                 if plan is not None:
-                    data = yield plan
-                    if not plan.is_cold or self._is_there(fetch, plan):
-                        self._take(fetch, plan, data)
+                    if plan.is_cold:
+                        yield from self._read_cold(fetch, plan)
+                    else:
+                        self._take(fetch, plan, (yield plan))
             except KafkaError as error:
                 self.failed = True
-                self.refuse(fetch, error)
+                self.refuse(fetch, _told_to_follower(fetch, error) if self._is_follower else error)
             if self._left < 0:  # noqa: PLR1730 (max() would be a call for each partition)
                 self._left = 0  # a negative limit is that of the first partition alone, as in Kafka
 
@@ -236,20 +237,24 @@ class RecordsRead(ABC):
         at_once = READ_AT_ONCE - self._read_bytes
         return partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
 
-    def _is_there(self, fetch: PartitionFetch, plan: ReadPlan) -> bool:
-        """Whether what is read from remote storage has come; else the request waits for it, without its other waits."""
+    def _read_cold(self, fetch: PartitionFetch, plan: ReadPlan) -> Reading:
+        """Take what was read from remote storage if it has come; else the request waits for it, and for nothing else.
+
+        Followers get such records from there themselves.
+        """
         from storage.tier.cold_read import ColdPlan
 
         assert isinstance(plan, ColdPlan)
         if self._is_follower:
             raise OffsetMovedToTieredStorage
+        data = yield plan
         fetch.is_held_back = plan.is_pending
         if plan.is_pending:
             self._cold.append(plan)
             self._max_wait_ms = plan.max_wait_ms
         else:
             self.failed = True
-        return not plan.is_pending
+            self._take(fetch, plan, data)
 
     def _is_elsewhere(self, fetch: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""
@@ -312,6 +317,15 @@ def _check_assigned(replica_id: int, target: Target, partition: Partition) -> No
     """Raises an error to try again after if this node does not know the follower as one of the partition's, yet."""
     if partition.replicas is None or replica_id not in partition.replicas.followers:
         raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
+
+
+def _told_to_follower(fetch: PartitionFetch, error: KafkaError) -> KafkaError:
+    """The error of a read, which is another one for an offset in remote storage (`handleOffsetOutOfRangeError`)."""
+    log = fetch.partition.log
+    if not isinstance(error, OffsetOutOfRange) or not log.config.remote_storage:
+        return error
+    is_remote = log.log_start_offset <= fetch.target.fetch_offset < log.local_log_start_offset
+    return OffsetMovedToTieredStorage() if is_remote else error
 
 
 def _advance(reading: Reading, outcome: Records | KafkaError | None = None) -> ReadPlan | None:

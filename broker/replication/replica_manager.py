@@ -20,8 +20,8 @@ import structlog
 
 from broker.replication.batch_checks import LargeBatches
 from broker.replication.cluster_access import ALONE, ClusterAccess, ReplicationQuota
-from broker.replication.following.fetcher import FetcherContext
 from broker.replication.following.fetchers import Fetchers
+from broker.replication.following.followed import FetcherContext
 from broker.replication.leading.alter_partition import AlterPartition
 from broker.replication.leading.leader_state import ConsumerPlace, LeaderState, Replication, preferred_replica
 from broker.replication.log_maintenance import LogMaintenance
@@ -69,6 +69,7 @@ class ReplicaManager:
         large_batches: checks large batches in worker threads.
         replication: what the leaders of this node share.
         fetchers: get what this node follows.
+        connect: a new connection to another broker, None if its address is not known.
         leader_quota, follower_quota: throttle replication on either side.
         stopping: no request waits any more.
     """
@@ -103,6 +104,7 @@ class ReplicaManager:
         clock = logs.services.clock
         self.wall_ms = clock.wall_ms
         self._cluster = cluster
+        self.connect = cluster.connect
         # The other nodes' time does not move with this one's: an ISR does not shrink as a test moves the clock.
         machine = clock.machine
         self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, machine)

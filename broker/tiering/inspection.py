@@ -59,7 +59,7 @@ async def tier_verify(tier: TierManager | None, topic: str) -> list[Finding]:
             text += f"{segment.end_offset} cannot be read, as these objects are lost: {', '.join(lost)}"
             found.append(Finding("problem", "tier_object_lost", text, "Restore them from a copy of the store."))
     known = {one.id for segments in tier.metadata.segments.values() for one in segments}
-    strays = [] if topic else [one for one in objects if one.segment_id not in known]
+    strays = [] if topic else [one for one in objects if one.segment_id not in known and tier.metadata.covers(one)]
     if strays:
         names = ", ".join(one.name for one in strays[:MOST_NAMED])
         size = sum(one.size for one in strays)

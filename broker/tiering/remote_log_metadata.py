@@ -1,26 +1,25 @@
-"""`__remote_log_metadata`: what is known of all remote segments, as records (`TopicBasedRemoteLogMetadataManager`).
+"""What is known of all remote segments, by `__remote_log_metadata` (Kafka's `TopicBasedRemoteLogMetadataManager`).
 
-How it works: the topic is made when the first topic is tiered. A change counts once its record is committed, which for
-this topic means flushed: an object in the store that nothing refers to would stay there for ever, after a power
-failure. At a start all records are read; later ones are this node's own.
+How it works: the topic is made when the first topic is tiered. Each partition that is tiered and hosted here has one of
+its partitions, which is read; so are those that this node leads, as it looks for what deleted topics have left. A
+change counts once its record is committed and read back. On a node that stands alone committed means flushed: an object
+in the store that nothing refers to would stay there for ever, after a power failure.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
-from broker.coordinators.hosted import PartitionCoordinatorLog
 from broker.membership.auto_create import wanted
-from broker.replication.waits import until_committed
+from broker.tiering.metadata_sources import TOPIC
+from broker.tiering.metadata_topic import MetadataTopic
 from protocol.errors import NotLeaderOrFollower
 from protocol.primitives import DecodeError
-from protocol.records.batch import read_header
-from protocol.records.build import Record, build_batch, iter_records
 from protocol.remote_log_records import (
     decode_remote_log_record,
     encode_remote_log_record,
@@ -34,20 +33,14 @@ from protocol.remote_storage.segment import (
     update_record,
 )
 from protocol.remote_storage.segments import RemoteSegments, replay
-from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.membership.auto_create import AutoTopicCreation
-    from broker.membership.metadata_cache import MetadataCache
-    from broker.replication.replica_manager import ReplicaManager
+    from broker.coordinators.hosted import Host
     from broker.tiering.settings import MetadataSettings
-    from timing.clock import Clock
-    from timing.wheel import TimingWheel
+    from protocol.records.build import Record
+    from protocol.remote_storage.store import StoredObject
 
 logger = structlog.get_logger(__name__)
-
-TOPIC = "__remote_log_metadata"
-READ_BYTES = 1 << 20
 
 PartitionId = tuple[UUID, int]
 
@@ -55,21 +48,10 @@ PartitionId = tuple[UUID, int]
 class RemoteLogMetadata:
     """The topic, and the segments that its records are about, by topic id and partition."""
 
-    def __init__(
-        self,
-        settings: MetadataSettings,
-        cache: MetadataCache,
-        auto_topics: AutoTopicCreation,
-        replicas: ReplicaManager,
-        clock: Clock,
-        wheel: TimingWheel,
-    ) -> None:
+    def __init__(self, settings: MetadataSettings, host: Host) -> None:
         self._settings = settings
-        self._cache = cache
-        self._auto_topics = auto_topics
-        self._replicas = replicas
-        self._clock = clock
-        self._wheel = wheel
+        self._host = host
+        self._topic = MetadataTopic(host, self._replay, self._forget_all_in)
         self.segments: dict[PartitionId, RemoteSegments] = {}
         self.partitions: dict[PartitionId, TopicIdPartition] = {}
         self._turns: dict[PartitionId, asyncio.Lock] = {}
@@ -95,32 +77,70 @@ class RemoteLogMetadata:
             self.partitions.pop(key, None)
             self._turns.pop(key, None)
 
-    async def ensure_topic(self) -> None:
-        """Make the topic if it does not exist. Raises NotLeaderOrFollower if that fails."""
-        if self._cache.topic(TOPIC) is None:
-            settings = self._settings
-            configs = {
-                "cleanup.policy": "delete",
-                "retention.ms": str(settings.retention_ms),
-                "remote.storage.enable": "false",
-                "min.insync.replicas": str(settings.min_isr),
-                "flush.messages": "1",
-            }
-            topic = wanted(TOPIC, settings.partitions, settings.replication_factor, configs)
-            await self._auto_topics.ensure(topic, "topic of remote storage created")
-        if self._cache.topic(TOPIC) is None:
-            raise NotLeaderOrFollower(f"{TOPIC} could not be created.")
+    # -- the topic
 
-    async def load(self) -> None:
-        """Read all records, from the first on. Raises KafkaError if a partition of the topic cannot be read."""
-        for segments in self.segments.values():
-            segments.clear()
-        topic = self._cache.topic(TOPIC)
-        for index in range(0 if topic is None else topic.partition_count):
-            log = PartitionCoordinatorLog(self._replicas.find(TOPIC, index), self._clock, READ_BYTES)
-            async for data in log.batches():
-                for record in _records(data):
-                    self._replay(record)
+    async def ensure_topic(self) -> None:
+        """Make the topic if it does not exist; that it could not be made is logged."""
+        settings = self._settings
+        configs = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(settings.retention_ms),
+            "remote.storage.enable": "false",
+            "min.insync.replicas": str(settings.min_isr),
+        }
+        if settings.replication_factor == 1:
+            configs["flush.messages"] = "1"
+        topic = wanted(TOPIC, settings.partitions, settings.replication_factor, configs)
+        await self._host.auto_topics.ensure(topic, "topic of remote storage created")
+
+    @property
+    def topic_exists(self) -> bool:
+        return self._topic.partition_count > 0
+
+    def follow(self, hosted: Iterable[TopicIdPartition]) -> None:
+        """Read what the topic says of these partitions, and what this node leads of it, from who leads it now."""
+        self._topic.follow()
+        if self.topic_exists:
+            for partition in hosted:
+                self._topic.want(self._index_of(partition))
+        for index in range(self._topic.partition_count):
+            if self._topic.is_led_here(index):
+                self._topic.want(index)
+
+    def _index_of(self, partition: TopicIdPartition) -> int:
+        return metadata_partition(partition.topic_id, partition.index, self._topic.partition_count)
+
+    async def until_known(self, partition: TopicIdPartition) -> None:
+        """Return once all is read of a partition that there was when this was first asked for."""
+        if self.topic_exists:
+            await asyncio.shield(self._topic.want(self._index_of(partition)).known)
+
+    def is_led_here(self, partition: TopicIdPartition) -> bool:
+        """Whether this node leads the records about a partition, and has read them."""
+        index = self._index_of(partition)
+        return self._topic.is_led_here(index) and self._topic.is_known(index)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all is read that there was at the start."""
+        return self._topic.are_all_known
+
+    def covers(self, one: StoredObject) -> bool:
+        """Whether the records about an object are read here: in a cluster others may know of it."""
+        if one.topic_id is None or not self.topic_exists:
+            return True
+        return self._topic.is_known(metadata_partition(one.topic_id, one.partition, self._topic.partition_count))
+
+    async def stop(self) -> None:
+        """Read no more."""
+        await self._topic.stop()
+
+    # -- records
+
+    def _forget_all_in(self, index: int) -> None:
+        for key, partition in self.partitions.items():
+            if not self.topic_exists or self._index_of(partition) == index:
+                self.segments[key].clear()
 
     def _replay(self, record: Record) -> None:
         try:
@@ -128,27 +148,18 @@ class RemoteLogMetadata:
         except (DecodeError, ValueError) as error:
             logger.error("record of remote storage left out", offset=record.offset, error=str(error))
 
-    async def put(self, segment: RemoteSegment) -> None:
-        """Let a segment be in its state: write the record, wait until it is committed, count it. Raises KafkaError."""
-        record = metadata_record(segment) if segment.state is State.COPY_STARTED else update_record(segment)
-        topic = self._cache.topic(TOPIC)
-        if topic is None:
+    async def put(self, segment: RemoteSegment) -> bool:
+        """Write that a segment is in its state, and wait until that is committed and read back.
+
+        False if it is not in that state then: another broker was first, and has removed it, say. Raises KafkaError.
+        """
+        if not self.topic_exists:
             raise NotLeaderOrFollower(f"{TOPIC} does not exist.")
-        index = metadata_partition(segment.partition.topic_id, segment.partition.index, topic.partition_count)
-        partition = self._replicas.find(TOPIC, index)
-        now_ms = self._clock.wall_ms()
-        batch = build_batch([Record(0, now_ms, None, encode_remote_log_record(record), ())])
-        info = partition.append(memoryview(batch), AppendOrigin.COORDINATOR, now_ms)
-        committed = until_committed(partition, info.last_offset + 1, self._wheel)
-        if committed is not None:
-            await committed
-        self.of(segment.partition).take(segment)
-
-
-def _records(data: memoryview) -> Iterator[Record]:
-    position = 0
-    while position < len(data):
-        header = read_header(data, position)
-        batch = data[position : position + header.size]
-        yield from iter_records(batch, header)
-        position += header.size
+        record = metadata_record(segment) if segment.state is State.COPY_STARTED else update_record(segment)
+        await self._topic.write(self._index_of(segment.partition), encode_remote_log_record(record))
+        known = self.of(segment.partition).get(segment.id)
+        return (
+            known is None
+            if segment.state is State.DELETE_FINISHED
+            else known is not None and known.state is segment.state
+        )

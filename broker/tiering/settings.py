@@ -42,11 +42,12 @@ class MetadataSettings:
 
 def metadata_settings(config: BrokerConfig) -> MetadataSettings:
     """Raises TierSettingsError. Kafka's replication factor is 3, which one node cannot hold."""
+    replicas, in_sync = (3, 2) if config.is_in_cluster else (1, 1)
     given = under_prefix(config, "remote.log.metadata.manager.impl.prefix")
     return MetadataSettings(
         _number(given, f"{_OF_TOPIC}num.partitions", 50),
-        _number(given, f"{_OF_TOPIC}replication.factor", 1),
-        _number(given, f"{_OF_TOPIC}min.isr", 1),
+        _number(given, f"{_OF_TOPIC}replication.factor", replicas),
+        _number(given, f"{_OF_TOPIC}min.isr", in_sync),
         _number(given, f"{_OF_TOPIC}retention.ms", -1),
     )
 

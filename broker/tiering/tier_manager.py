@@ -1,10 +1,13 @@
 """The tiered partitions of this node, kept in step with the image, and the rounds of copies and removals.
 
-Theory of operation. A partition is tiered while this node leads it and its topic has `remote.storage.enable`. At the
-start all of `__remote_log_metadata` is read; reads from remote storage wait for that. Then, each
-`remote.log.manager.task.interval.ms`, there is a round: every partition copies what is due, and removes what nobody
-keeps. When a topic is deleted, or is not tiered any more, all of it is removed from remote storage; what a kill left
-undone is found at the next start, as segments of a topic that is not there, or is not tiered.
+Theory of operation. A partition is tiered while this node hosts it and its topic has `remote.storage.enable`. Reads
+from remote storage wait until what `__remote_log_metadata` says of it is read. Each
+`remote.log.manager.task.interval.ms` there is a round: every partition that is led here copies what is due, and removes
+what nobody keeps; one that is followed learns how far it is copied, so that its segments can go from here.
+
+When a topic is deleted, or is not tiered any more, who has led a partition removes all of it from remote storage. What
+a kill leaves undone is found by who leads the records about it, as segments of a topic that is not there, or is not
+tiered. In a cluster that waits a round: a topic that is new may not be known here yet.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.replication.partition import Role
-from broker.tiering.remote_log_metadata import TOPIC, RemoteLogMetadata
+from broker.tiering.remote_log_metadata import RemoteLogMetadata
 from broker.tiering.settings import make_store, metadata_settings, reader_settings
 from broker.tiering.tiered_partition import Remote, TierCounts, TieredPartition, delete_segments
 from metadata.configs import ResourceType
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-RETRY_MS = 5_000
-"""Time between two attempts to read what is in remote storage, at the start."""
-
 
 class TierManager:
     """The tiered partitions of a node.
@@ -54,7 +54,6 @@ class TierManager:
         reader: reads from the store for all of them.
         store: where remote segments are.
         checks: threads that look through the store for an operator.
-        is_loaded: whether it is known what is in remote storage.
     """
 
     def __init__(self, host: Host, store: RemoteStore | None = None) -> None:
@@ -69,9 +68,7 @@ class TierManager:
         lane = services.workers.lane
         self.checks = lane("remote checks")
         self.reader = RemoteReader(self.store, lane("remote reads"), clock, reader_settings(current))
-        self.metadata = RemoteLogMetadata(
-            metadata_settings(current.config), host.cache, host.auto_topics, replicas, clock, host.wheel
-        )
+        self.metadata = RemoteLogMetadata(metadata_settings(current.config), host)
         self._remote = Remote(
             host.node_id,
             self.store,
@@ -84,25 +81,39 @@ class TierManager:
             _CopyQuota(current, clock.machine.monotonic_ms),
         )
         self.partitions: dict[PartitionKey, TieredPartition] = {}
-        self.is_loaded = False
         self._rounds = asyncio.Lock()
+        self._doomed: set[TopicIdPartition] = set()
+        """Partitions that were led here, of which nothing is to stay in remote storage."""
+        self._gone: set[TopicIdPartition] = set()
+        """Those that were not there, or not tiered, in the last round."""
+        self._started = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is known what is in remote storage."""
+        return self._started and self.metadata.is_known
 
     # -- following the image
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Let partitions be tiered, or be it no longer, as the image says."""
         if delta.touched("topics"):
+            if self._started:
+                self._follow_metadata()
             for deleted in delta.topics.deleted.values():
                 for index in range(deleted.partition_count):
-                    self._leave((deleted.name, index), removed=True)
+                    self._leave((deleted.name, index), is_gone=True)
             for changed in delta.topics.changed.values():
                 self._take(changed.after)
         if delta.touched("configs"):
             names = [name for kind, name in delta.configs.changed if kind == ResourceType.TOPIC]
             for topic in filter(None, map(image.topics.get, names)):
                 self._take(topic)
+
+    def _follow_metadata(self) -> None:
+        self.metadata.follow(tiered.id for tiered in self.partitions.values())
 
     def _take(self, topic: TopicImage) -> None:
         for index in range(topic.partition_count):
@@ -113,11 +124,13 @@ class TierManager:
                 known = None
             if partition is None:
                 continue
-            is_tiered = partition.role is Role.LEADER and partition.log.config.remote_storage
+            is_tiered = partition.role is not Role.OFFLINE and partition.log.config.remote_storage
             if is_tiered and known is None:
                 self._enter(partition)
             elif not is_tiered and known is not None:
-                self._leave(partition.key, removed=partition.role is Role.LEADER)
+                self._leave(partition.key, is_gone=not partition.log.config.remote_storage)
+            elif known is not None:
+                known.take_role()
 
     def _find_late(self) -> None:
         """Take over partitions whose logs could only be made after the image had them."""
@@ -129,28 +142,29 @@ class TierManager:
 
     def _enter(self, partition: Partition) -> None:
         tiered = self.partitions[partition.key] = TieredPartition(partition, self._remote)
-        if self.is_loaded:
-            tiered.begin()
-        if self._cache.topic(TOPIC) is None:
-            self._start(self._make_topic())
+        if self._started:
+            self._start(self._begin(tiered))
 
-    def _leave(self, key: PartitionKey, *, removed: bool = False) -> None:
-        """Let a partition be tiered no longer; `removed`: nothing of it is to stay in remote storage."""
+    async def _begin(self, tiered: TieredPartition) -> None:
+        if not self.metadata.topic_exists and tiered.leads:
+            await self.metadata.ensure_topic()
+        await self.metadata.until_known(tiered.id)
+        if not tiered.ended:
+            tiered.begin()
+
+    def _leave(self, key: PartitionKey, *, is_gone: bool = False) -> None:
+        """Let a partition be tiered no longer; `is_gone`: nothing of it is to stay in remote storage."""
         tiered = self.partitions.pop(key, None)
         if tiered is None:
             return
         tiered.end()
         tiered.log.tier = NO_TIER
-        if removed:
+        if is_gone:
             if not tiered.log.is_offline:
                 tiered.log.increment_log_start_offset(tiered.log.local_log_start_offset)
-            self._start(self._remove_strays())
-
-    async def _make_topic(self) -> None:
-        try:
-            await self.metadata.ensure_topic()
-        except KafkaError as error:
-            logger.warning("topic of remote storage not created", error=str(error))
+            if tiered.leads:
+                self._doomed.add(tiered.id)
+                self._start(self._remove_strays())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -166,46 +180,45 @@ class TierManager:
         """Begin to read what is in remote storage, and the rounds."""
         for topic in self._cache.image.topics:
             self._take(topic)
-        self._start(self._load())
+        self._started = True
+        self._follow_metadata()
+        self._start(self._first_round())
         pause_ms = self._current.config.integer("remote.log.manager.task.interval.ms")
         periodic.every(pause_ms, "tiered storage", self.round)
 
-    async def _load(self) -> None:
-        while not self.is_loaded:
-            try:
-                await self.metadata.load()
-            except KafkaError as error:
-                logger.warning("remote storage is not known yet", error=str(error), retry_ms=RETRY_MS)
-                self.metadata.segments.clear()
-                await self._clock.machine.sleep(RETRY_MS)
-            else:
-                self.is_loaded = True
-        for tiered in self.partitions.values():
-            tiered.begin()
+    async def _first_round(self) -> None:
+        await asyncio.gather(*(self._begin(tiered) for tiered in list(self.partitions.values())))
         await self._round()
 
     async def _remove_strays(self) -> None:
         """Remove segments of topics that are not there any more, or not tiered any more."""
-        if not self.is_loaded:
-            return
         for partition in list(self.metadata.partitions.values()):
-            if not self._is_gone(partition):
+            if not self._is_to_be_removed(partition):
                 continue
             async with self.metadata.turn(partition):
                 try:
-                    if self._is_gone(partition):
+                    if self._is_to_be_removed(partition):
                         await delete_segments(self._remote, list(self.metadata.of(partition)))
                         self.metadata.forget(partition)
+                        self._doomed.discard(partition)
                 except (KafkaError, RemoteStoreError) as error:
                     logger.warning("remote segments not removed", partition=partition.topic, error=str(error))
 
+    def _is_to_be_removed(self, partition: TopicIdPartition) -> bool:
+        """Whether nothing of a partition is to stay, and it is this node that removes it."""
+        if not self._is_gone(partition):
+            return False
+        is_alone = len(self._cache.image.cluster.brokers) < 2
+        is_sure = is_alone or partition in self._gone
+        return partition in self._doomed or (is_sure and self.metadata.is_led_here(partition))
+
     def _is_gone(self, partition: TopicIdPartition) -> bool:
-        """Whether a partition's topic is deleted, or tiered no longer; one that another node leads is neither."""
+        """Whether a partition's topic is not there, or not tiered."""
         topic = self._cache.topic(partition.topic)
         if topic is None or topic.id != partition.topic_id:
             return True
-        hosted = self._replicas.get(partition.topic, partition.index)
-        return hosted is not None and hosted.role is Role.LEADER and not hosted.log.config.remote_storage
+        configs = self._cache.image.configs.of(ResourceType.TOPIC, partition.topic)
+        return configs.get("remote.storage.enable") != "true"
 
     async def stop(self) -> None:
         """Begin nothing more; what is under way is given up, and is found at the next start."""
@@ -216,13 +229,14 @@ class TierManager:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self.metadata.stop()
         await self.reader.stop()
 
     # -- rounds
 
     async def round(self) -> None:
         """Let each partition copy what is due and remove what is not kept, several at once."""
-        if self.is_loaded and not self._stopping:
+        if self._started and not self._stopping:
             task = self._start(self._round())
             await asyncio.wait((task,))
             if not task.cancelled():
@@ -234,10 +248,13 @@ class TierManager:
         removers = config.integer("remote.log.manager.expiration.thread.pool.size")
         async with self._rounds:
             self._find_late()
-            partitions = list(self.partitions.values())
+            if not self.metadata.topic_exists and any(tiered.leads for tiered in self.partitions.values()):
+                await self.metadata.ensure_topic()
+            partitions = [tiered for tiered in self.partitions.values() if tiered.is_known]
             await _several((tiered.copy for tiered in partitions), copiers)
             await _several((tiered.expire for tiered in partitions), removers)
             await self._remove_strays()
+            self._gone = set(filter(self._is_gone, self.metadata.partitions.values()))
         for tiered in partitions:
             tiered.tier.drop_idle()
 

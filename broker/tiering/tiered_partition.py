@@ -8,6 +8,10 @@ refers to it. Copying and removing take turns (`turn`), so what is half copied i
 
 Retention over all of the log removes the oldest remote segments. First the log's start rises, then the segment cannot
 be found any more, then its objects go.
+
+In a cluster the leader alone copies and removes. A copy that is under way when another broker begins to lead is
+finished: its records are committed. Who leads leaves what another broker is copying or removing alone, until its time
+is over. A follower only looks how far the log is copied.
 """
 
 from __future__ import annotations
@@ -73,10 +77,11 @@ class Remote(NamedTuple):
 
 
 class TieredPartition:
-    """A partition that this node leads, and whose topic is tiered.
+    """A partition that this node hosts, and whose topic is tiered.
 
     Attributes:
-        log: the log's tier.
+        tier: the log's.
+        leads: whether this node leads it, as far as was told.
         ended: nothing more is copied; retention and the like are over too.
         error: why the last round failed; None if it did not.
     """
@@ -90,10 +95,17 @@ class TieredPartition:
         self._remote = remote
         self.tier = TieredLog(partition.log, remote.metadata.of(self.id), remote.reader, partition.changed)
         partition.log.tier = self.tier
+        self.leads = partition.role is Role.LEADER
+        self._led_since = -1
 
     @property
     def log(self) -> UnifiedLog:
         return self.partition.log
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what is in remote storage."""
+        return self.tier.known.done() and not self.ended
 
     @property
     def _is_over(self) -> bool:
@@ -101,14 +113,25 @@ class TieredPartition:
 
     def begin(self) -> None:
         """Take over what is known of remote storage, once that is known: the log's start, and what is copied."""
-        log, tier = self.log, self.tier
-        tier.highest_offset = tier.find_highest()
-        start = log.local_log_start_offset
-        for segment in tier.readable():
-            start = min(start, segment.start_offset)
-        log.increment_log_start_offset(min(start, self.partition.high_watermark))
-        if not tier.known.done():
-            tier.known.set_result(None)
+        self.look()
+        if not self.tier.known.done():
+            self.tier.known.set_result(None)
+        self.take_role()
+
+    def take_role(self) -> None:
+        """Note whether this node leads; who begins to lead finds out where the log starts."""
+        partition = self.partition
+        self.leads = partition.role is Role.LEADER
+        if self.leads and self.is_known and partition.led_since != self._led_since:
+            self._led_since = partition.led_since
+            self.look()
+            starts = (segment.start_offset for segment in self.tier.readable())
+            start = min((self.log.local_log_start_offset, *starts))
+            self.log.increment_log_start_offset(min(start, partition.high_watermark))
+
+    def look(self) -> None:
+        """Find out how far the log is copied, by whomever."""
+        self.tier.highest_offset = self.tier.find_highest()
 
     def end(self) -> None:
         """Copy and remove no more."""
@@ -143,6 +166,7 @@ class TieredPartition:
         async with self.turn:
             self.error = None
             try:
+                self.look()
                 while not self._is_over and self.log.config.copies_to_remote and (due := self.due()):
                     await self._copy(*due[0])
             except (KafkaError, OSError, RemoteStoreError) as error:
@@ -164,11 +188,11 @@ class TieredPartition:
             started = self._new(copy, txn_index_empty=is_empty)
             await remote.metadata.put(started)
             try:
-                timeout_ms = max(LEAST_COPY_TIMEOUT_MS, segment.size * 1000 // SLOWEST_COPY)
-                custom = await within(
-                    remote.clock.machine, timeout_ms, remote.workers.call(partial(remote.store.copy, started, content))
-                )
-                await remote.metadata.put(self._later(started, State.COPY_FINISHED, custom))
+                work = remote.workers.call(partial(remote.store.copy, started, content))
+                custom = await within(remote.clock.machine, _copy_timeout_ms(segment.size), work)
+                if not await remote.metadata.put(self._later(started, State.COPY_FINISHED, custom)):
+                    await _delete_objects(remote, started)
+                    raise RemoteStoreError("another broker has removed the copy before it was finished")
             except BaseException:
                 remote.counts.copy_errors += 1
                 raise
@@ -239,13 +263,24 @@ class TieredPartition:
         for segment in self.tier.segments:
             below = segment.end_offset < log.log_start_offset
             earlier = bool(entries) and all(epoch < entries[0].epoch for epoch, _ in segment.epochs)
-            if segment.id in unreferenced or below or earlier:
+            if (segment.id in unreferenced or below or earlier) and not self._is_at_work_elsewhere(segment):
                 yield segment
+
+    def _is_at_work_elsewhere(self, segment: RemoteSegment) -> bool:
+        """Whether another broker may be copying or removing a segment: who has led before, say."""
+        if segment.state is State.COPY_FINISHED or segment.broker_id == self._remote.node_id:
+            return False
+        timeout_ms = _copy_timeout_ms(segment.size) if segment.state is State.COPY_STARTED else DELETE_TIMEOUT_MS
+        return self._remote.clock.wall_ms() - segment.event_timestamp < timeout_ms
 
     def _failed(self, what: str, error: Exception) -> None:
         self.error = str(error)
         self._remote.counts.last_error = self._remote.clock.wall_ms(), str(error)
         logger.warning(f"{what} in remote storage failed", partition=self.log.name, error=str(error))
+
+
+def _copy_timeout_ms(size: int) -> int:
+    return max(LEAST_COPY_TIMEOUT_MS, size * 1000 // SLOWEST_COPY)
 
 
 def _sealed(segments: Iterable[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
@@ -273,6 +308,10 @@ async def _delete_segment(remote: Remote, segment: RemoteSegment) -> None:
 
     if segment.state is not State.DELETE_STARTED:
         await remote.metadata.put(later(State.DELETE_STARTED))
-    await within(remote.clock.machine, DELETE_TIMEOUT_MS, remote.workers.call(partial(remote.store.delete, segment)))
+    await _delete_objects(remote, segment)
     await remote.metadata.put(later(State.DELETE_FINISHED))
     remote.counts.deletes += 1
+
+
+async def _delete_objects(remote: Remote, segment: RemoteSegment) -> None:
+    await within(remote.clock.machine, DELETE_TIMEOUT_MS, remote.workers.call(partial(remote.store.delete, segment)))

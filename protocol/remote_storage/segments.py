@@ -169,7 +169,7 @@ def replay(found: RemoteLogRecord, of: Callable[[TopicIdPartition], RemoteSegmen
         segments = of(partition_of(named.topic_id_partition))
         known = None if named.id is None else segments.get(named.id)
         if known is None:
-            logger.error("update of an unknown remote segment left out", segment=str(named.id))
+            logger.warning("update of an unknown remote segment left out", segment=str(named.id))
             return
         next_state = known.with_state(
             State(found.remote_log_segment_state),

@@ -152,7 +152,7 @@ class LogCheckpoints:
 
     def write_truncated(self, log_dir: LogDir) -> None:
         """Write what recovery must know of a log of the folder that is cut or compacted next. Raises OSError."""
-        for name in (RECOVERY_POINT, CLEANER):
+        for name in (RECOVERY_POINT, LOG_START, CLEANER):
             self._write(log_dir, name, _OFFSETS[name])
 
     def write_folder(self, log_dir: LogDir) -> None:

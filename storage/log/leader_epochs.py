@@ -29,6 +29,11 @@ def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
     return [f"{entry.epoch} {entry.start_offset}" for entry in entries]
 
 
+def entries_of(lines: Iterable[str]) -> tuple[EpochEntry, ...]:
+    """The entries of a checkpoint's lines. Raises ValueError, TypeError."""
+    return tuple(EpochEntry(*map(int, line.split())) for line in lines)
+
+
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
@@ -49,8 +54,8 @@ class LeaderEpochs:
         self.writing = threading.Lock()
         lines = read_checkpoint(fs, self._path) or ()
         try:
-            for line in lines:
-                self._put(EpochEntry(*map(int, line.split())))
+            for entry in entries_of(lines):
+                self._put(entry)
         except (ValueError, TypeError) as error:
             raise CorruptCheckpointError(f"{self._path}: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from protocol.errors import UnknownServerError
 from storage.append_types import LogConfig
@@ -15,6 +15,7 @@ from storage.workers import Workers
 from timing.clock import Clock
 
 if TYPE_CHECKING:
+    from protocol.topic_partition import EpochEntry
     from storage.log.log_segments import LogOffsetMetadata, TimestampOffsetEpoch
     from storage.log.read_plan import ReadPlan
 
@@ -56,6 +57,17 @@ class LogHost(Protocol):
         """Note that the log went offline."""
 
 
+class ReplicaState(NamedTuple):
+    """What a follower's log begins with that has all before `next_offset` in remote storage.
+
+    `epochs` are the leader epochs up to there, `producers` the file with the producers (`snapshot_files`).
+    """
+
+    next_offset: int
+    epochs: tuple[EpochEntry, ...]
+    producers: bytes
+
+
 class Tier(Protocol):
     """What a log that is tiered has in remote storage (`storage.tier`).
 
@@ -71,6 +83,9 @@ class Tier(Protocol):
     async def first_at_or_after(self, timestamp: int) -> TimestampOffsetEpoch | None:
         """The first record in remote storage alone whose timestamp (ms) is at least this. Raises KafkaError."""
 
+    async def replica_state(self, leader_epoch: int, offset: int) -> ReplicaState:
+        """The state at the end of the remote segment that has this offset of this epoch. Raises KafkaError."""
+
 
 class NoTier:
     """The tier of a log that has none, because the topic is not tiered or the node has no remote storage."""
@@ -82,6 +97,9 @@ class NoTier:
 
     async def first_at_or_after(self, _timestamp: int) -> TimestampOffsetEpoch | None:
         return None
+
+    async def replica_state(self, _leader_epoch: int, offset: int) -> ReplicaState:
+        raise UnknownServerError(f"Offset {offset} is in remote storage, and this broker has none.")
 
 
 NO_TIER: Tier = NoTier()

@@ -73,6 +73,8 @@ def load(request: LoadRequest) -> LoadedState:
     """Open the log in a folder, and recover it if necessary. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
     finish_swaps(fs, folder)
+    if request.config.remote_storage:
+        request = _without_half_built(request)
     epochs, request = _leader_epochs(request)
     segments = [
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
@@ -108,6 +110,27 @@ def load(request: LoadRequest) -> LoadedState:
     for segment in segments:
         segment.file.close()  # so that thousands of idle partitions hold no descriptor
     return LoadedState(LogSegments(segments), producers, epochs, log_start_offset, log_end_offset)
+
+
+def _without_half_built(request: LoadRequest) -> LoadRequest:
+    """Drop a log that a kill left between one content and another (`tier_marker`): the replica is an empty one."""
+    from storage.log import tier_marker
+
+    fs, folder = request.fs, request.folder
+    if tier_marker.is_half_built(fs, folder):
+        logger.warning("log dropped that was being built from remote storage", partition=request.name)
+        segments = [
+            LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=0)
+            for base_offset in segment_offsets(fs, folder)
+        ]
+        _remove(fs, folder, segments)
+        for offset in request.producers.snapshots.offsets:
+            request.producers.snapshots.delete(offset)
+        if fs.exists(path := f"{folder}/{EPOCHS_FILE}"):
+            fs.unlink(path)
+        request = replace(request, log_start_offset=0, recovery_point=0, cleaned_to=None)
+    tier_marker.unmark(fs, folder)
+    return request
 
 
 def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:

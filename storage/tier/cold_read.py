@@ -55,7 +55,7 @@ class Loads(Protocol):
 class ColdPlan(ReadPlan):
     """The plan of a read that begins in remote storage; `is_pending` until its load is over."""
 
-    __slots__ = ("_aborted", "_load", "_tier", "max_wait_ms")
+    __slots__ = ("_aborted", "_begun", "_tier", "max_wait_ms")
 
     is_cold = True
 
@@ -84,8 +84,15 @@ class ColdPlan(ReadPlan):
         )
         self._tier = tier
         self._aborted: list[AbortedTxn] = []
-        self._load = tier.load(start_offset)
+        self._begun: asyncio.Task[Loaded] | None = None
         self.max_wait_ms = tier.max_wait_ms
+
+    @property
+    def _load(self) -> asyncio.Task[Loaded]:
+        """The load, which begins when it is first wanted: a follower is only told where its records are."""
+        if self._begun is None:
+            self._begun = self._tier.load(self.start_offset)
+        return self._begun
 
     @property
     def is_pending(self) -> bool:

@@ -227,7 +227,7 @@ class RemoteReader:
         def decode(data: bytes) -> Positions:
             return Positions(segment.start_offset, *decode_offsets(data))
 
-        return await self._index(segment, IndexKind.OFFSET, decode)
+        return await self.index(segment, IndexKind.OFFSET, decode)
 
     async def times(self, segment: RemoteSegment) -> Times:
         """The segment's time index."""
@@ -235,7 +235,7 @@ class RemoteReader:
         def decode(data: bytes) -> Times:
             return Times(segment.start_offset, *decode_times(data))
 
-        return await self._index(segment, IndexKind.TIMESTAMP, decode)
+        return await self.index(segment, IndexKind.TIMESTAMP, decode)
 
     async def aborted(self, segment: RemoteSegment) -> list[AbortedTxn]:
         """The transactions whose abort markers are in the segment."""
@@ -246,11 +246,12 @@ class RemoteReader:
             return decode_aborted(data, segment.start_offset)
 
         try:
-            return await self._index(segment, IndexKind.TRANSACTION, decode)
+            return await self.index(segment, IndexKind.TRANSACTION, decode)
         except RemoteObjectMissingError:  # before Kafka 4.0 the metadata did not say that there is none
             return []
 
-    async def _index(self, segment: RemoteSegment, kind: IndexKind, decode: Callable[[bytes], T]) -> T:
+    async def index(self, segment: RemoteSegment, kind: IndexKind, decode: Callable[[bytes], T]) -> T:
+        """What `decode` makes of an index. Raises RemoteStoreError, also if `decode` fails."""
         key = segment.id, kind
         cached = self._indexes.get(key)
         if cached is not None:

@@ -17,9 +17,14 @@ from protocol.errors import CorruptMessage, OffsetOutOfRange, UnknownServerError
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.remote_storage.segment import RemoteSegment
 from protocol.remote_storage.segments import RemoteSegments
-from protocol.remote_storage.store import RemoteObjectMissingError, RemoteStoreError
+from protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStoreError
+from protocol.topic_partition import EpochEntry
+from storage.checkpoint_file import checkpoint_entries
+from storage.log.leader_epochs import entries_of
 from storage.log.log_segments import LogOffsetMetadata, TimestampOffsetEpoch
+from storage.log.log_services import ReplicaState
 from storage.log.time_lookup import records_of
+from storage.producers.snapshot_files import decode as decode_snapshot
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.tier.cold_read import ColdPlan, Loaded
 
@@ -226,6 +231,24 @@ class TieredLog:
         here = collect_aborted((one.txn_index for one in self.log.segments), offset, upper)
         return found + [txn for txn in here if txn not in known]
 
+    # -- replicas that begin behind it
+
+    async def replica_state(self, leader_epoch: int, offset: int) -> ReplicaState:
+        """See `Tier`."""
+        try:
+            await asyncio.shield(self.known)
+            segment = self.segments.find(leader_epoch, offset)
+            if segment is None:
+                raise UnknownServerError(
+                    f"Offset {offset} of {self.log.name} in leader epoch {leader_epoch} is not in remote storage, as "
+                    "far as is known here."
+                )
+            epochs = await self._reader.index(segment, IndexKind.LEADER_EPOCH, _epochs_in)
+            producers = await self._reader.index(segment, IndexKind.PRODUCER_SNAPSHOT, _checked_snapshot)
+        except RemoteStoreError as error:
+            raise UnknownServerError(f"{self.log.name} is in remote storage: {error}") from error
+        return ReplicaState(segment.end_offset + 1, epochs, producers)
+
     # -- lookups by time
 
     async def first_at_or_after(self, timestamp: int) -> TimestampOffsetEpoch | None:
@@ -257,3 +280,12 @@ class TieredLog:
                         return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
             place = await self._batch_at(segment, position + size, start)
         return None
+
+
+def _epochs_in(content: bytes) -> tuple[EpochEntry, ...]:
+    return entries_of(checkpoint_entries(content, "the leader epochs"))
+
+
+def _checked_snapshot(content: bytes) -> bytes:
+    decode_snapshot(content)
+    return content

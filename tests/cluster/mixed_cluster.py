@@ -136,8 +136,9 @@ def mixed(
     theirs: int,
     settings: Mapping[str, object] | None = None,
     jvm: Sequence[str] = JVM_OPTIONS,
+    java_settings: Mapping[str, object] | None = None,
 ) -> Iterator[dict[int, AnyBroker]]:
-    """That many brokers of each kind, by id; those of ours come first."""
+    """That many brokers of each kind, by id; those of ours come first. `java_settings` are for theirs alone."""
     with ExitStack() as stack:
         found: dict[int, AnyBroker] = {}
         for node_id in range(1, ours + theirs + 1):
@@ -157,9 +158,8 @@ def mixed(
                 found[node_id] = Ours(stack.enter_context(broker), gate)
                 stack.callback(keep_log, broker, folder / f"odradek-{node_id}.log")
             else:
-                java = JavaBroker(
-                    folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS | own, port=port, jvm=jvm
-                )
+                of_java = JAVA_SETTINGS | own | dict(java_settings or {})
+                java = JavaBroker(folder, node_id, CLUSTER_ID, controllers.voters, of_java, port=port, jvm=jvm)
                 stack.callback(java.kill)
                 java.start()
                 found[node_id] = Theirs(java, gate)

@@ -10,6 +10,7 @@ asked with, and its log still ends where it was asked from.
 | records, or nothing new         | append them; take over high watermark and log start                           |
 | a diverging epoch               | truncate to where the logs may be the same, and fetch from there              |
 | OFFSET_OUT_OF_RANGE             | ask for the leader's offsets: truncate to its end, or begin anew at its start |
+| OFFSET_MOVED_TO_TIERED_STORAGE  | begin anew where the leader's own files begin (`tier_follower`)                |
 | any other error, or bad records | leave the partition alone for `replica.fetch.backoff.ms`                      |
 | none at all: no connection      | leave all alone for that time, and begin a new session                        |
 
@@ -19,16 +20,16 @@ Errors such as UNKNOWN_LEADER_EPOCH pass when both nodes have the same image.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.peers.call import Call, PeerError, entity_call
+from broker.peers.call import Call, PeerError
 from broker.replication.following import follower_log
+from broker.replication.following.followed import FetcherContext, Followed, NotToldError
 from broker.replication.following.follower_log import FollowerFetchSession, Key, offset_to_truncate_to
-from broker.replication.partition import Partition, Role, do_nothing
+from broker.replication.partition import Partition, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
@@ -36,11 +37,10 @@ from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionRespon
 from storage.log.follower_append import Truncation, begins_anew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable
 
-    from broker.replication.cluster_access import BrokerConnection, ClusterAccess, ReplicationQuota, ReplicationSettings
-    from storage.log.unified_log import UnifiedLog
-    from timing.clock import Clock
+    from broker.replication.cluster_access import BrokerConnection, ReplicationSettings
+    from broker.replication.following.leaders_offsets import LeadersOffsets
 
 logger = structlog.get_logger(__name__)
 
@@ -50,53 +50,21 @@ TURN_MS = 5.0
 """After so much work with an answer of many partitions the loop gets a turn too."""
 
 FETCH = 1
-LATEST, EARLIEST = -1, -2
-
 UNKNOWN_SESSION = int(ErrorCode.fetch_session_id_not_found)
 OUT_OF_RANGE = int(ErrorCode.offset_out_of_range)
+IN_REMOTE_STORAGE = int(ErrorCode.offset_moved_to_tiered_storage)
 
 
-class TruncationGuard(Protocol):
-    """Keeps whatever else changes a log's files away from it while it is truncated."""
-
-    async def stop_moving(self, log: UnifiedLog) -> str | None:
-        """End the log's move to another folder, and return that folder; None if it is not being moved."""
-
-    def move_again(self, log: UnifiedLog, folder: str) -> None: ...
-
-    def is_cleaning(self, log: UnifiedLog) -> bool: ...
-
-
-@dataclass(slots=True, eq=False)
-class Followed:
-    """A partition that is fetched in one leader epoch.
-
-    Attributes:
-        lag: the number of records that it lacks; None if not known yet.
-        is_left_alone: it is not fetched for a while after an error.
-    """
-
-    partition: Partition
-    leader_epoch: int
-    not_before_ms: float = 0.0
-    lag: int | None = None
-    is_left_alone: bool = False
-
-    @property
-    def is_current(self) -> bool:
-        partition = self.partition
-        return partition.role is Role.FOLLOWER and partition.leader_epoch == self.leader_epoch
-
-
-@dataclass(frozen=True, slots=True)
-class FetcherContext:
-    """The services that the fetchers of a node share."""
-
-    node_id: int
-    clock: Clock
-    cluster: ClusterAccess
-    guard: TruncationGuard
-    quota: ReplicationQuota
+def fetch_call(request: FetchRequest) -> Call[FetchResponse]:
+    """The call of a Fetch that names topics by id."""
+    return Call(
+        FETCH,
+        replica_fetch.LOWEST,
+        replica_fetch.HIGHEST,
+        lambda _: True,
+        lambda out, _: replica_fetch.encode_request(out, request),
+        lambda frame, position, _: replica_fetch.decode_response(frame, position),
+    )
 
 
 class Fetcher:
@@ -113,6 +81,7 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._says = True  # of failures one after the other only the first is worth a line
         self._task = asyncio.ensure_future(self._run())
+        self._beginning: set[asyncio.Task[None]] = set()
 
     def add(self, partition: Partition) -> None:
         """Fetch the partition in its present leader epoch."""
@@ -135,8 +104,10 @@ class Fetcher:
         for followed in self.followed.values():
             followed.partition.wake_fetcher = do_nothing
         self.followed.clear()
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        tasks = (self._task, *self._beginning)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -183,7 +154,10 @@ class Fetcher:
         current = {
             key: followed
             for key, followed in self.followed.items()
-            if followed.is_current and followed.not_before_ms <= now_ms and not self._is_held_back(followed)
+            if followed.is_current
+            and followed.not_before_ms <= now_ms
+            and not followed.is_begun_anew
+            and not self._is_held_back(followed)
         }
         if any(followed.partition.durable_end < followed.partition.log_end_offset for followed in current.values()):
             return {}
@@ -267,14 +241,7 @@ class Fetcher:
             replica_id=self._context.node_id,
             replica_epoch=self._context.cluster.broker_epoch(),
         )
-        return Call(
-            FETCH,
-            replica_fetch.LOWEST,
-            replica_fetch.HIGHEST,
-            lambda _: True,
-            lambda out, _: replica_fetch.encode_request(out, request),
-            lambda frame, position, _: replica_fetch.decode_response(frame, position),
-        )
+        return fetch_call(request)
 
     # -- a partition's answer
 
@@ -286,6 +253,8 @@ class Fetcher:
         try:
             if result.error_code == OUT_OF_RANGE:
                 await self._find_offsets(followed)
+            elif result.error_code == IN_REMOTE_STORAGE:
+                self._begin_anew(followed, result.log_start_offset)
             elif result.error_code:
                 self._leave_alone(followed, ErrorCode(result.error_code).name)
             elif result.diverging_epoch is not NO_EPOCH:
@@ -293,6 +262,8 @@ class Fetcher:
                 await self._truncate(followed, Truncation(followed.partition.log, to))
             else:
                 await self._append(followed, result)
+        except NotToldError as error:
+            self._leave_alone(followed, str(error))
         except KafkaStorage as error:  # the log has said why, and is offline unless it only lacks room
             self._fail(followed, error)
         except KafkaError as error:
@@ -333,47 +304,65 @@ class Fetcher:
     async def _find_offsets(self, followed: Followed) -> None:
         """Find an offset to go on from: the leader does not have this log's end (`fetchOffsetAndTruncate`)."""
         partition = followed.partition
-        end = await self._leaders_offset(followed, LATEST)
-        if end is None or not followed.is_current:
+        from broker.replication.following.leaders_offsets import EARLIEST, LATEST
+
+        end, _ = await self._leader.offset(partition, followed.leader_epoch, LATEST)
+        if not followed.is_current:
             return
         if end < partition.log_end_offset:
             await self._truncate(followed, Truncation(partition.log, end))
             return
-        start = await self._leaders_offset(followed, EARLIEST)
-        if start is None or not followed.is_current:
-            return
-        if start > partition.log_end_offset:
+        start, _ = await self._leader.offset(partition, followed.leader_epoch, EARLIEST)
+        if followed.is_current and start > partition.log_end_offset:
             await self._truncate(followed, Truncation(partition.log, start, start))
 
-    async def _leaders_offset(self, followed: Followed, timestamp: int) -> int | None:
-        """The leader's last or first offset; None, and the partition is left alone, if it does not say."""
-        from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    @property
+    def _leader(self) -> LeadersOffsets:
+        from broker.replication.following.leaders_offsets import LeadersOffsets
 
         assert self._peer is not None
-        partition = followed.partition
-        asked = ListOffsetsPartition(
-            partition_index=partition.index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._context.node_id,
-            isolation_level=0,
-            topics=(ListOffsetsTopic(name=partition.topic, partitions=(asked,)),),
-        )
-        response: Any = await self._peer.send(entity_call(request, lowest=7), self._settings.socket_timeout_ms)
-        (answer,) = response.topics[0].partitions
-        if answer.error_code is ErrorCode.none:
-            return int(answer.offset)
-        self._leave_alone(followed, answer.error_code.name)
-        return None
+        return LeadersOffsets(self._peer, self._context.node_id, self._settings.socket_timeout_ms)
 
-    async def _truncate(self, followed: Followed, truncation: Truncation) -> bool:
-        """Truncate the log; whether that was done. Once begun it is finished, and nothing else changes the files."""
+    def _begin_anew(self, followed: Followed, log_start_offset: int) -> None:
+        """Begin where the leader's own files do; the other partitions do not wait for remote storage meanwhile."""
+        followed.is_begun_anew = True
+        task = asyncio.ensure_future(self._begun_anew(followed, log_start_offset))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+    async def _begun_anew(self, followed: Followed, log_start_offset: int) -> None:
+        from broker.replication.following.tier_follower import begin_behind_remote_storage
+
+        def truncate(truncation: Truncation) -> Awaitable[bool]:
+            return self._truncate(followed, truncation, new_session=False)
+
+        partition = followed.partition
+        try:
+            await begin_behind_remote_storage(
+                self._leader, partition, followed.leader_epoch, log_start_offset, truncate
+            )
+        except (KafkaError, PeerError, NotToldError) as error:
+            name = partition.log.name
+            logger.warning("replica cannot begin behind what is in remote storage", partition=name, error=str(error))
+            self._leave_alone(followed, str(error))
+        finally:
+            followed.is_begun_anew = False
+            self._changed.set()
+
+    async def _truncate(self, followed: Followed, truncation: Truncation, *, new_session: bool = True) -> bool:
+        """Truncate the log; whether that was done. Once begun it is finished, and nothing else changes the files.
+
+        A new session tells the high watermark, which is not taken over with a diverging epoch.
+        """
         truncating = asyncio.ensure_future(self._truncate_alone(followed, truncation))
         try:
-            return await asyncio.shield(truncating)
+            done = await asyncio.shield(truncating)
         except asyncio.CancelledError:
             await asyncio.wait([truncating])
             raise
+        if done and new_session:
+            self._session.lost()
+        return done
 
     async def _truncate_alone(self, followed: Followed, truncation: Truncation) -> bool:
         partition, guard = followed.partition, self._context.guard
@@ -391,6 +380,5 @@ class Fetcher:
             if folder is not None:
                 guard.move_again(log, folder)
         followed.lag = None
-        self._session.lost()  # a new one tells the high watermark, which was not taken over with the diverging epoch
         logger.info("truncated to what the leader has", partition=log.name, offset=truncation.offset)
         return True

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from broker.replication.following.fetcher import Fetcher, FetcherContext, Followed
+from broker.replication.following.fetcher import Fetcher
+from broker.replication.following.followed import FetcherContext, Followed
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition

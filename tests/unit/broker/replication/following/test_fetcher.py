@@ -12,7 +12,9 @@ from kio.schema.errors import ErrorCode
 from broker.membership.metadata_cache import MetadataCache
 from broker.peers.call import Call, PeerDisconnectedError
 from broker.replication.cluster_access import ClusterAccess, ReplicationQuota, ReplicationSettings
-from broker.replication.following.fetcher import EARLIEST, LATEST, Fetcher, FetcherContext
+from broker.replication.following.fetcher import Fetcher
+from broker.replication.following.followed import FetcherContext
+from broker.replication.following.leaders_offsets import EARLIEST, LATEST
 from broker.replication.partition import Partition
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.image import MetadataImage
@@ -79,7 +81,7 @@ class Leader:
         request, _ = entity_reader(ListOffsetsRequest, ListOffsetsRequest)(bytes(out), 0)
         (asked,) = request.topics[0].partitions
         self.asked_offsets.append((request.replica_id, asked.current_leader_epoch, asked.timestamp))
-        answer = SimpleNamespace(error_code=ErrorCode.none, offset=self.offsets[asked.timestamp])
+        answer = SimpleNamespace(error_code=ErrorCode.none, offset=self.offsets[asked.timestamp], leader_epoch=0)
         return SimpleNamespace(topics=(SimpleNamespace(partitions=(answer,)),))  # type: ignore[return-value]
 
 

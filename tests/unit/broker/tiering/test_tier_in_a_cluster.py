@@ -1,0 +1,144 @@
+"""Tiered storage in a cluster: only the leader copies, followers begin where its own files begin (KIP-405)."""
+
+from __future__ import annotations
+
+from tests.unit.broker.tiering.tiered_cluster import TieredCluster
+
+VALUES = [b"%03d" % number * 10 for number in range(40)]
+
+
+async def test_only_the_leader_copies_and_all_replicas_lose_what_is_copied() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        assert [cluster.tier(node_id).counts.copies > 0 for node_id in (1, 2, 3)] == [False, True, False]
+        for node_id in (1, 2, 3):
+            log = cluster.partition(node_id).log
+            assert log.log_start_offset == 0
+            assert log.local_log_start_offset > 30
+        assert await cluster.read_all() == VALUES
+
+
+async def test_who_leads_next_goes_on_copying() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(5_000)
+        copied = cluster.tier(2).counts.copies
+        await cluster.move(3)
+        assert cluster.leader() == 3
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        assert cluster.tier(2).counts.copies == copied
+        assert cluster.tier(3).counts.copies > 0
+        assert cluster.partition(3).log.log_start_offset == 0
+        assert await cluster.read_all() == VALUES * 2
+
+
+async def test_an_empty_replica_copies_only_what_is_local_on_its_leader() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.reassign((2, 3))
+        await cluster.clock.run(10_000)
+        assert cluster.in_sync() == [2, 3]
+        leaders, followers = cluster.partition(2).log, cluster.partition(3).log
+        assert followers.segments.first.base_offset == leaders.segments.first.base_offset > 30
+        assert followers.leader_epochs.entries == leaders.leader_epochs.entries[:1]
+        assert followers.log_start_offset == 0
+        assert cluster.tier(3).reader.counts.bytes == 0
+        await cluster.move(3)
+        assert await cluster.read_all() == VALUES
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        assert await cluster.read_all() == VALUES * 2
+        assert len(cluster.segments(3)) > 20
+
+
+async def test_a_replica_that_was_away_while_its_next_records_were_tiered_begins_behind_them() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 3, 1))
+        await cluster.append(*VALUES[:5])
+        await cluster.kill(3)
+        await cluster.clock.run(12_000)
+        await cluster.append(*VALUES[5:])
+        await cluster.move(1)  # another leader epoch
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.start(3)
+        await cluster.clock.run(10_000)
+        assert cluster.in_sync() == [1, 2, 3]
+        assert cluster.partition(3).log.leader_epochs.entries == cluster.partition(1).log.leader_epochs.entries
+        await cluster.move(3)
+        assert await cluster.read_all() == VALUES * 2
+
+
+async def test_the_leader_answers_a_follower_offset_moved_to_tiered_storage() -> None:
+    """With the high watermark and the log's start, as Kafka's followers need them; nothing is read from the store."""
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        told = await cluster.read_once(2, 5, replica_id=3)
+        assert told.error_code.name == "offset_moved_to_tiered_storage"
+        assert (told.log_start_offset, told.high_watermark, told.last_stable_offset) == (0, 40, -1)
+        assert cluster.tier(2).reader.counts.requests == 0
+
+
+async def test_a_consumer_reads_cold_records_from_a_follower() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        assert await cluster.read_all(node_id=3) == VALUES
+
+
+async def test_retention_is_the_leaders_and_followers_take_over_its_log_start() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3), retention_bytes="1000")
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        starts = {cluster.partition(node_id).log_start_offset for node_id in (1, 2, 3)}
+        assert len(starts) == 1
+        (start,) = starts
+        assert 20 < start < cluster.partition(2).log.local_log_start_offset
+        assert await cluster.read_all(start) == VALUES[start:]
+        known = {one.id for one in cluster.segments(2)}
+        assert {one.segment_id for one in cluster.stored()} == known
+
+
+async def test_a_deleted_topic_leaves_nothing_in_remote_storage() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.delete()
+        await cluster.clock.run(1_000)
+        assert cluster.stored() == []
+
+
+async def test_what_a_dead_leader_could_not_remove_of_a_deleted_topic_is_removed_by_who_leads_its_metadata() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2,))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.kill(2)
+        await cluster.delete()
+        await cluster.clock.run(15_000)
+        assert cluster.stored() == []
+
+
+async def test_tiering_that_is_switched_off_with_deletion_leaves_the_local_records_of_all_replicas() -> None:
+    async with TieredCluster() as cluster:
+        await cluster.create_tiered(replicas=(2, 1, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.configure("t", remote_storage_enable="false", remote_log_delete_on_disable="true")
+        await cluster.clock.run(3_000)
+        assert cluster.stored() == []
+        starts = {cluster.partition(node_id).log_start_offset for node_id in (1, 2, 3)}
+        (start,) = starts
+        assert start > 30
+        assert await cluster.read_all(start) == VALUES[start:]
