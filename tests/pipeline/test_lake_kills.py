@@ -124,7 +124,7 @@ class Site:
         """Until a running driver has written all of a topic."""
         wanted = len(committed(self.broker.bootstrap_servers, topic, PARTITIONS))
         table = str(self.table.with_name(topic))
-        _until(lambda: deltalake.DeltaTable.is_deltatable(table) and deltalake.DeltaTable(table).count() >= wanted)
+        until(lambda: deltalake.DeltaTable.is_deltatable(table) and deltalake.DeltaTable(table).count() >= wanted)
 
     def commits(self) -> int:
         return len(list((self.table / "_delta_log").glob("*.json")))
@@ -132,7 +132,7 @@ class Site:
     def wait_for_commits(self, driver: Driver, more: int) -> None:
         """Until the table has so many commits more, or the driver is through."""
         wanted = self.commits() + more
-        _until(lambda: self.commits() >= wanted or not driver.running)
+        until(lambda: self.commits() >= wanted or not driver.running)
 
     def check(self, whole: bool = True) -> None:
         """Nothing is in the table twice, nothing that was aborted; if it is to be whole, nothing is missing."""
@@ -149,7 +149,7 @@ def _lags(driver: Driver) -> set[float]:
     return {float(line.rsplit(maxsplit=1)[1]) for line in lines if line.startswith("odradek_lake_lag_offsets{")}
 
 
-def _until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "nothing happened for too long"
@@ -221,7 +221,7 @@ def test_driver_and_broker_killed_in_the_middle(
         produce(own_broker.bootstrap_servers, f"{topic}.later", [b"x"])
         for name in (topic, f"{topic}.later"):
             site.wait_for(name)
-        _until(lambda: _lags(driver) == {0.0})  # before it has said so, SIGTERM ends it with status 143: work is left
+        until(lambda: _lags(driver) == {0.0})  # before it has said so, SIGTERM ends it with status 143: work is left
         assert f'odradek_lake_records_total{{topic="{topic}.later"}} 1.0' in driver.metrics()
         assert f'odradek_lake_lag_offsets{{partition="0",topic="{topic}"}}' in driver.metrics()
         driver.terminate()
