@@ -71,10 +71,12 @@ class Messages:
 
 
 class ProtobufCodec:
+    """`compiled` as for `Messages`; `message` is the one to encode, None the first."""
+
     kind = PROTOBUF
 
-    def __init__(self, source: Source, message: str | None) -> None:
-        self._messages = Messages(protoc.compile_text(source.text, source.needed))
+    def __init__(self, compiled: bytes, message: str | None) -> None:
+        self._messages = Messages(compiled)
         self._message = message
 
     def decode(self, framed: Framed) -> Any:
@@ -99,13 +101,13 @@ class ProtobufCodec:
             raise SchemaError(f"does not fit the schema: {repr(value)[:100]}: expected an object")
         try:
             message = ParseDict(_given(value), self._messages.class_at(indexes)())
-            return written_indexes(indexes) + bytes(message.SerializeToString())
+            return written_indexes(indexes) + bytes(message.SerializeToString(deterministic=True))
         except (ParseError, ValueError, TypeError) as error:
             raise SchemaError(f"does not fit the schema: {error}") from error
 
 
 def make(source: Source, message: str | None) -> ProtobufCodec:
-    return ProtobufCodec(source, message)
+    return ProtobufCodec(protoc.compile_text(source.text, source.needed), message)
 
 
 def _value(message: Any) -> Any:

@@ -152,6 +152,12 @@ class Registry:
         raise RegistryAway(away)
 
 
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raises UsageError for a setting that there is not."""
+    if strange := settings.keys() - set(SETTINGS):
+        raise click.UsageError(f"--registry-config {min(strange)}: not one of {', '.join(SETTINGS)}")
+
+
 def _told(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.load(error)["message"])

@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek_pipeline.registry import AVRO as AVRO_KIND
+from odradek_pipeline.registry import JSON as JSON_KIND
+from odradek_pipeline.registry import PROTOBUF as PROTOBUF_KIND
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -189,12 +193,16 @@ def check_packages(*names: str) -> None:
         raise NotInstalled(f"Python has no {', '.join(missing)}: pip install ./pipeline in a checkout of Odradek")
 
 
-def check_protobuf() -> None:
-    """Raises NotInstalled unless there are Protobuf's library and its compiler, that of the extra or of the machine."""
-    has_library = _has_module("google") and _has_module("google.protobuf")
-    if not has_library or not (_has_module("protoc") or shutil.which("protoc")):
-        what = "protoc, Protobuf's compiler" if has_library else "Protobuf's library"
-        raise NotInstalled(f"there is no {what}: pip install './pipeline[registry]' in a checkout of Odradek")
+CODECS = {AVRO_KIND: ("fastavro",), JSON_KIND: ("jsonschema",), PROTOBUF_KIND: ("google", "google.protobuf")}
+
+
+def check_codecs(kind: str) -> None:
+    """Raises NotInstalled unless the libraries for schemas of a kind are there, and the compiler of Protobuf."""
+    missing = next((name for name in CODECS[kind] if not _has_module(name)), None)
+    if missing is None and kind == PROTOBUF_KIND and not (_has_module("protoc") or shutil.which("protoc")):
+        missing = "protoc"
+    if missing is not None:
+        raise NotInstalled(f"there is no {missing}: pip install './pipeline[registry]' in a checkout of Odradek")
 
 
 def _has_module(name: str) -> bool:

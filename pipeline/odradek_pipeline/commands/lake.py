@@ -11,7 +11,7 @@ import click
 from odradek_pipeline import session
 from odradek_pipeline.lake import naming
 from odradek_pipeline.options import pairs, refuse, spark_options
-from odradek_pipeline.registry import SETTINGS
+from odradek_pipeline.registry import check_settings
 
 OWNED = {
     **dict.fromkeys(("subscribe", "subscribepattern", "assign"), "--topic and --pattern"),
@@ -247,7 +247,7 @@ def command(
         raise click.UsageError("--schema and --key-schema with a registry's schemas need --registry URL")
     Registry(settings.registry, settings.registry_config)
     if settings.has_kind(PROTOBUF):
-        session.check_protobuf()
+        session.check_codecs(PROTOBUF)
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)
@@ -269,8 +269,7 @@ def _check(given: dict[str, Any]) -> None:
     except re.error as error:
         raise click.UsageError(f"--pattern: {error}") from None
     refuse("--option", given["options"], OWNED)
-    if strange := given["registry_config"].keys() - set(SETTINGS):
-        raise click.UsageError(f"--registry-config {min(strange)}: not one of {', '.join(SETTINGS)}")
+    check_settings(given["registry_config"])
     if given["table_format"] == "parquet" and (given["upsert"] or given["upsert_compacted"]):
         raise click.UsageError("--upsert needs a table whose rows can change: --format delta or iceberg, not parquet")
     if given["catalog"] and given["table_format"] != "iceberg":

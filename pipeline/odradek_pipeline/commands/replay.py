@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek_pipeline import options, session
+from odradek_pipeline.lake import registry_specs
+from odradek_pipeline.registry import Registry, check_settings
+
+if TYPE_CHECKING:
+    from odradek_pipeline.replay.encoding import ValueFormat
 
 JOB_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 FORMATS = ("delta", "iceberg", "parquet", "json", "csv")
@@ -63,6 +68,24 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option("--key-column", metavar="COL", help="column with the key  [default: no key]")
 @click.option("--key-expr", metavar="SQL", help="expression for the key; instead of --key-column")
 @click.option("--value", metavar="COL", help="column with the value  [default: the other columns as a JSON object]")
+@click.option(
+    "--value-format",
+    type=click.Choice(tuple(registry_specs.KINDS)),
+    help="values with a schema of a registry, whose id is in front  [default: bytes, text or JSON]",
+)
+@click.option("--registry", default="", metavar="URL,...", help="schema registry, for --value-format")
+@click.option(
+    "--registry-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=options.pairs,
+    help="setting of the registry's client, such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE",
+)
+@click.option("--register", is_flag=True, help="register the schema, in place of the subject's latest")
+@click.option(
+    "--value-schema", default="", metavar="FILE", help="the schema to --register  [default: made of the columns]"
+)
+@click.option("--value-subject", metavar="NAME", help="the subject of the schema  [default: TOPIC-value]")
 @click.option("--headers-column", metavar="COL", help="column with the headers: a map, or an array of (key, value)")
 @click.option(
     "--timestamp-column",
@@ -117,6 +140,7 @@ def command(**given: Any) -> None:
         raise click.UsageError("one of --topic and --topic-column is needed")
     if given["topic_config"] and (given["topic"] is None or given["partitions"] is None):
         raise click.UsageError("--topic-config needs --topic and --partitions, without which no topic is created")
+    _check_format(given)
     options.refuse("--option", given["reader"], OWNED_BY_READER)
     for name in ("client_config", "producer_config"):
         options.refuse(f"--{name.replace('_', '-')}", given[name], OWNED_BY_PRODUCER)
@@ -140,6 +164,37 @@ def command(**given: Any) -> None:
     )
     with session.running(spark):
         _run(spark, given, terminal=terminal)
+
+
+def _check_format(given: dict[str, Any]) -> None:
+    """Raises UsageError for what is said of a schema without one, or of one that nobody could find."""
+    if given["value_format"] is None:
+        for name in ("registry", "registry_config", "register", "value_schema", "value_subject"):
+            if given[name]:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --value-format")
+        return
+    if not given["registry"]:
+        raise click.UsageError("--value-format needs --registry URL")
+    if given["topic"] is None and given["value_subject"] is None:
+        raise click.UsageError("--value-format needs --topic, or --value-subject")
+    if given["value_schema"] and not given["register"]:
+        raise click.UsageError("--value-schema is the schema to --register")
+    check_settings(given["registry_config"])
+    session.check_codecs(registry_specs.KINDS[given["value_format"]])
+
+
+def _value_format(given: dict[str, Any]) -> ValueFormat | None:
+    if given["value_format"] is None:
+        return None
+    from odradek_pipeline.replay.encoding import ValueFormat
+
+    return ValueFormat(
+        registry=Registry(given["registry"], given["registry_config"]),
+        kind=registry_specs.KINDS[given["value_format"]],
+        subject=given["value_subject"] or f"{given['topic']}-value",
+        register=given["register"],
+        file=given["value_schema"],
+    )
 
 
 def _run(spark: Any, given: dict[str, Any], *, terminal: bool) -> None:
@@ -173,6 +228,7 @@ def _run(spark: Any, given: dict[str, Any], *, terminal: bool) -> None:
                 given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]
             ),
             bar=terminal,
+            value_format=_value_format(given),
         ),
     )
     now = totals.rows - totals.rows_before

@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.reasons import reason
 from odradek_pipeline.replay import ledger
+from odradek_pipeline.replay.encoding import Encoding, ValueFormat, encoded, encoding_of
 from odradek_pipeline.replay.ledger import StoredJob
 from odradek_pipeline.replay.progress import JobManifest, ReplayFailed
-from odradek_pipeline.replay.recipe import Recipe, records
+from odradek_pipeline.replay.recipe import Recipe, records, value_type
 from odradek_pipeline.replay.source import Source, open_source
 from odradek_pipeline.replay.watch import Watch
 from odradek_pipeline.replay.writer import RESULT_SCHEMA, TaskPlan, TransactionLimits, run_in_spark
@@ -48,7 +49,7 @@ SETTINGS = {
 class Replay:
     """A job. `tasks` None: as many as it began with, else by the size of the source. `partitions` and `topic_config`:
     for a topic that does not exist yet. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in
-    the former.
+    the former. `value_format` None: values are bytes, texts or JSON.
     """
 
     job: str
@@ -61,6 +62,7 @@ class Replay:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     limits: TransactionLimits = field(default_factory=TransactionLimits)
     bar: bool = False
+    value_format: ValueFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,11 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     before = ledger.look(plan)
     source = open_source(session, job.source, before.manifest.source if before.manifest else None)
     tasks = _tasks(session, job, before, source.frame)
-    shaped = records(source.frame, job.recipe, tasks)  # refuses what does not fit before anything has begun
-    begun = ledger.begin(plan, JobManifest(tasks, source.identity, job.recipe.manifest()))
+    encoding = _encoding(job, before, source.frame)
+    encode = None if encoding is None else partial(encoded, column="value", encoding=encoding)
+    told = job.recipe.manifest() | ({} if encoding is None else encoding.manifest())
+    shaped = records(source.frame, job.recipe, tasks, encode=encode)  # refuses what does not fit before anything begins
+    begun = ledger.begin(plan, JobManifest(tasks, source.identity, told))
     if job.partitions is not None and job.recipe.topic is not None:
         ledger.create_topic(plan, job.recipe.topic, job.partitions, job.topic_config)
     done = begun.done
@@ -102,13 +107,20 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     if len(done) == tasks:
         return Totals(begun.rows, begun.size, begun.rows, tasks)
     if done:
-        shaped = records(source.frame, job.recipe, tasks, done)
+        shaped = records(source.frame, job.recipe, tasks, done, encode)
     total = source.frame.count() if job.bar and job.source.format in COUNTED_FORMATS else None
     with Watch(plan, tasks, total, bar=job.bar):
         results = shaped.mapInArrow(partial(run_in_spark, plan), RESULT_SCHEMA).collect()
     if sorted(row.task for row in results) != list(range(tasks)):
         raise ReplayFailed(f"job {job.job!r}: Spark ran {len(results)} tasks, not {tasks}")
     return Totals(sum(row.rows for row in results), sum(row.size for row in results), begun.rows, tasks)
+
+
+def _encoding(job: Replay, before: StoredJob, frame: DataFrame) -> Encoding | None:
+    if job.value_format is None:
+        return None
+    begun = before.manifest.recipe if before.manifest is not None else {}
+    return encoding_of(job.value_format.chosen(value_type(frame, job.recipe), begun))
 
 
 def _tasks(session: SparkSession, job: Replay, before: StoredJob, frame: DataFrame) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,16 +51,25 @@ class Recipe:
         return {**asdict(self), "order_by": list(self.order_by)}
 
 
-def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] = ()) -> DataFrame:
+def records(
+    frame: DataFrame,
+    recipe: Recipe,
+    tasks: int,
+    done: Collection[int] = (),
+    encode: Callable[[DataFrame], DataFrame] | None = None,
+) -> DataFrame:
     """One partition per task (with the task's number), with the columns that `pipeline.replay.writer` reads.
 
-    The rows of the tasks in `done` are left out before the shuffle. Raises ReplayRefused if the recipe does not fit.
+    The rows of the tasks in `done` are left out before the shuffle. `encode` makes bytes of the column `value`; without
+    it bytes, texts and JSON are made of it here. Raises ReplayRefused if the recipe does not fit.
     """
     try:
-        shaped = frame.select(*_record_columns(frame, recipe), *_order_columns(frame, recipe))
+        shaped = frame.select(*_record_columns(frame, recipe, as_bytes=encode is None), *_order_columns(frame, recipe))
         _check(frame, shaped)
     except PySparkException as error:
         raise ReplayRefused(f"the columns do not fit the source: {reason(error)}") from None
+    if encode is not None:
+        shaped = encode(shaped)
     names = [name for name in RECORD_COLUMNS if name in shaped.columns]
     order = [name for name in shaped.columns if name not in names]
     # A null key has no order to keep, so its rows are spread by their values.
@@ -75,7 +84,25 @@ def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] 
     return ordered.select(*names, "digest", "task")
 
 
-def _record_columns(frame: DataFrame, recipe: Recipe) -> list[Column]:
+def value_type(frame: DataFrame, recipe: Recipe) -> T.DataType:
+    """What the values are before they are bytes. Raises ReplayRefused."""
+    try:
+        return frame.select(_value(frame, recipe).alias("it")).schema["it"].dataType
+    except PySparkException as error:
+        raise ReplayRefused(f"the columns do not fit the source: {reason(error)}") from None
+
+
+def _value(frame: DataFrame, recipe: Recipe) -> Column:
+    """The column of the values, the `value` of a lake's table, or the other columns as a struct."""
+    name = _value_column(frame, recipe)
+    return frame[name] if name is not None else _others(frame, recipe)
+
+
+def _value_column(frame: DataFrame, recipe: Recipe) -> str | None:
+    return recipe.value_column or ("value" if set(frame.columns) >= LAKE_COLUMNS else None)
+
+
+def _record_columns(frame: DataFrame, recipe: Recipe, as_bytes: bool) -> list[Column]:
     found = []
     if recipe.topic_column is not None:
         found.append(frame[recipe.topic_column].cast("string").alias("topic"))
@@ -86,11 +113,14 @@ def _record_columns(frame: DataFrame, recipe: Recipe) -> list[Column]:
         found.append(_column_bytes(frame, recipe.key_column).alias("key"))
     else:
         found.append(F.lit(None).cast("binary").alias("key"))
-    value_column = recipe.value_column or ("value" if set(frame.columns) >= LAKE_COLUMNS else None)
-    if value_column is not None:
-        found.append(_column_bytes(frame, value_column).alias("value"))
+    name = _value_column(frame, recipe)
+    if not as_bytes:
+        value = _value(frame, recipe)
+    elif name is not None:
+        value = _column_bytes(frame, name)
     else:
-        found.append(_others_as_json(frame, recipe).cast("binary").alias("value"))
+        value = F.to_json(_others(frame, recipe), AS_JSON).cast("binary")
+    found.append(value.alias("value"))
     if recipe.headers_column is not None:
         found.append(_headers(frame, recipe.headers_column).alias("headers"))
     if recipe.timestamp_column is not None:
@@ -128,13 +158,13 @@ def _as_bytes(column: Column, kind: T.DataType, what: str) -> Column:
     return column.cast("string").cast("binary")
 
 
-def _others_as_json(frame: DataFrame, recipe: Recipe) -> Column:
+def _others(frame: DataFrame, recipe: Recipe) -> Column:
     used = {recipe.topic_column, recipe.key_column, recipe.headers_column, recipe.timestamp_column}
     lowered = {name.lower() for name in used if name is not None}
     others = [name for name in frame.columns if not lowered & {name.lower(), quoted(name).lower()}]
     if not others:
         raise ReplayRefused("no column is left for the value")
-    return F.to_json(F.struct(*(frame[quoted(name)] for name in others)), AS_JSON)
+    return F.struct(*(frame[quoted(name)] for name in others))
 
 
 def _headers(frame: DataFrame, name: str) -> Column:

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from odradek_pipeline.commands.replay import command
 
+REGISTERED = ["--job", "a", "--topic", "t", "--value-format", "avro", "--registry", "http://x:1"]
 NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
 
 
@@ -29,6 +30,17 @@ NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
             "--producer-config acks: this is set by the job",
         ),
         (["--job", "a", "--topic", "t", "--client-config", "transactional.id=x"], "--client-config transactional.id: "),
+        (["--job", "a", "--topic", "t", "--register"], "--register needs --value-format"),
+        (["--job", "a", "--topic", "t", "--value-format", "avro"], "--value-format needs --registry URL"),
+        (
+            ["--job", "a", "--topic-column", "t", "--value-format", "avro", "--registry", "http://x:1"],
+            "--value-format needs --topic, or --value-subject",
+        ),
+        (
+            [*REGISTERED, "--value-schema", "f"],
+            "--value-schema is the schema to --register",
+        ),
+        ([*REGISTERED, "--registry-config", "a=b"], "--registry-config a: not one of basic.auth.user.info"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str) -> None:
