@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from odradek_pipeline.audit.groups import CommitWatch
+from odradek_pipeline.audit.log_batches import Damage, Place, batches_in
 from odradek_pipeline.audit.sides import AuditError
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.folders import CLEANER, LOG_START, REPLICATION, Home, find_homes, read_checkpoint
 from odradek_pipeline.datasource.indexes import AbortedTxn, read_aborted
 from odradek_pipeline.datasource.segments import Segment, list_segments
-from odradek_pipeline.datasource.walk import OpenLog
-from odradek_pipeline.protocol.records.batch import BatchHeader, advance_sequence, check_crc
+from odradek_pipeline.protocol.records.batch import BatchHeader, advance_sequence
 from odradek_pipeline.protocol.records.build import ControlRecordType, read_control_batch
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
@@ -52,18 +52,6 @@ class LogFindings:
     def to_json(self) -> dict[str, Any]:
         names = ("folder", "start", "end", "batches", "high_watermark", "open_transactions", "faults")
         return {name: getattr(self, name) for name in names} | {"fault_count": self.count}
-
-
-@dataclass(slots=True)
-class Place:
-    """A batch, and the file and position where it is."""
-
-    header: BatchHeader
-    log: OpenLog
-    position: int
-
-    def read(self) -> bytes:
-        return self.log.read(self.header.size, self.position)
 
 
 class Producers:
@@ -141,7 +129,10 @@ class ReplicaLog:
         for segment in self._listing.segments:
             try:
                 with walk.open_log(segment.log) as log:
-                    for place in self._file(log, max(least, segment.base_offset)):
+                    for place in batches_in(log, max(least, segment.base_offset)):
+                        if isinstance(place, Damage):
+                            self.found.add(place.kind, place.offset, place.text)
+                            continue
                         header = place.header
                         least = header.next_offset
                         if header.leader_epoch < epoch:
@@ -162,26 +153,6 @@ class ReplicaLog:
             self.found.add(
                 "cut", self.found.end, f"the log ends here, and its broker had come to {self.found.high_watermark}"
             )
-
-    def _file(self, log: OpenLog, least: int) -> Iterator[Place]:
-        position = 0
-        while position < log.size:
-            for at, header in walk.headers(log, position, least):
-                if not check_crc(log.read(header.size, at), 0, header):
-                    break
-                yield Place(header, log, at)
-                position, least = at + header.size, header.next_offset
-            if position >= log.size:
-                return
-            going_on = walk.next_whole(log, position + 1, least)
-            damaged = walk.header_at(log, position, 0)
-            why = "its CRC is wrong" if damaged is not None and damaged.base_offset >= least else "it is no whole batch"
-            if going_on == log.size and damaged is None:
-                self.found.add("torn", least, f"{log.path}: at {position} is no whole batch, and nothing follows")
-            else:
-                kind = "crc" if damaged is not None and damaged.base_offset >= least else "batch"
-                self.found.add(kind, least, f"{log.path}: the batch at position {position}: {why}")
-            position = going_on
 
     def _check_aborted(self, segment: Segment) -> None:
         """Compare the aborted transactions that end in a segment with its transaction index.

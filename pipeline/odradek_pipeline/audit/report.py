@@ -45,16 +45,18 @@ dt{font-weight:600}dd{margin:0 0 .5rem 1rem}"""
 
 def lines(result: Mapping[str, Any]) -> list[str]:
     """What a person reads first: the verdict, and each partition with something wrong."""
-    out = []
-    for found in result.get("partitions", ()):
-        parts = [f"{found[name]['count']:,} {LABELS[name]}" for name in FAULTS if found[name]["count"]]
-        if parts:
-            out.append(f"partition {found['partition']}: {', '.join(parts)}; {_first_of(found)}")
+    out = [partition_line(found) for found in result.get("partitions", ()) if not found["ok"]]
     for found in result.get("replicas", ()):
         if not found["ok"]:
             out += _replica_lines(found)
     out += result.get("damage", ())
     return [*out, summary(result)]
+
+
+def partition_line(found: Mapping[str, Any]) -> str:
+    """What is wrong in a partition."""
+    parts = [f"{found[name]['count']:,} {LABELS[name]}" for name in FAULTS if found[name]["count"]]
+    return f"partition {found['partition']}: {', '.join(parts)}; {_first_of(found)}"
 
 
 def summary(result: Mapping[str, Any]) -> str:

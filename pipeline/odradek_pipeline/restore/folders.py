@@ -1,0 +1,198 @@
+"""Data folders and backups as what is restored from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from odradek_pipeline.audit.findings import Findings
+from odradek_pipeline.audit.log_topic import LogTopic
+from odradek_pipeline.audit.run import Audit
+from odradek_pipeline.audit.sides import AuditError, Extent, Topic
+from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
+from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.folders import Home, find_homes
+from odradek_pipeline.protocol.records.batch import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    pack_header,
+    read_header,
+    write_crc,
+)
+from odradek_pipeline.protocol.records.build import pack_batch
+from odradek_pipeline.protocol.records.compression import Compression, decompress
+from odradek_pipeline.protocol.topic_partition import TopicPartition
+from odradek_pipeline.restore.merged import MergedLog
+
+BACKUP = "snapshot.json"
+CLUSTER_METADATA = "__cluster_metadata"
+_MOST_DELTA = 2**31 - 1
+
+MadeBatch = tuple[BatchHeader, bytearray]
+
+
+def data_folders(given: Sequence[str]) -> list[str]:
+    """The data folders: those given, and those in a backup (`odradek backup create`), one for each of log.dirs.
+
+    Raises AuditError.
+    """
+    found: list[str] = []
+    for path in given:
+        if not os.path.isdir(path):
+            raise AuditError(f"There is no folder {path}.")
+        if os.path.exists(f"{path}/{BACKUP}"):
+            found += sorted(entry.path for entry in os.scandir(path) if entry.is_dir())
+        else:
+            found.append(path.rstrip("/"))
+    return found
+
+
+class Folders:
+    """The partitions in the folders, and their replicas."""
+
+    def __init__(self, given: Sequence[str], topics: Collection[str]) -> None:
+        """Raises AuditError if a topic is in none."""
+        self.roots = data_folders(given)
+        self.name = ", ".join(self.roots)
+        self.homes: dict[TopicPartition, list[Home]] = {}
+        for root in self.roots:
+            try:
+                for home in find_homes((root,), lambda key: key.topic != CLUSTER_METADATA):
+                    if not topics or home.partition.topic in topics:
+                        self.homes.setdefault(home.partition, []).append(home)
+            except DataSourceError as error:
+                raise AuditError(str(error)) from error
+        missing = sorted(set(topics) - {key.topic for key in self.homes})
+        if missing or not self.homes:
+            raise AuditError(f"No partition of {', '.join(missing) or 'any topic'} is in {', '.join(self.roots)}.")
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self.homes)
+
+    def log(self, partition: TopicPartition) -> FolderLog:
+        """Raises AuditError."""
+        return FolderLog(MergedLog(self.homes[partition]))
+
+    def audit(self, restored: Topic, offsets: OffsetMap | None = None) -> list[Findings]:
+        """Whether a restored topic has each record of the source once and as it was; `offsets`, if others there."""
+        topic = self.topic(restored.name)
+        until = {number: extent.end for number, extent in topic.extents().items()}
+        return Audit(topic, TopicTable(restored, offsets), until=until).run()
+
+    def topic(self, name: str) -> MergedTopic:
+        """The topic as the audit reads it. Raises AuditError."""
+        return MergedTopic(name, {key.partition: MergedLog(self.homes[key]) for key in self.homes if key.topic == name})
+
+
+class MergedTopic(LogTopic):
+    """The committed records of a topic out of its replicas."""
+
+    def __init__(self, topic: str, logs: Mapping[int, MergedLog]) -> None:
+        super().__init__(topic)
+        self.logs = logs
+
+    def extents(self) -> Mapping[int, Extent]:
+        return {number: Extent(log.start, log.story.end) for number, log in self.logs.items()}
+
+    def batches(self, partition: int, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes | memoryview, bool]]:
+        log = self.logs[partition]
+        for batch in log.batches(start, end):
+            yield batch.header, batch.read(), batch.header in log.aborted
+
+
+class FolderLog:
+    """A partition's log as it is written anew: as it was, or its committed records alone (`committed`)."""
+
+    def __init__(self, merged: MergedLog) -> None:
+        self.merged = merged
+        self.partition = merged.partition
+        self.start, self.end = merged.start, merged.story.end
+        self.topic_id = merged.topic_id
+        self.lost, self.damage = merged.story.lost, merged.story.damage
+
+    def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
+        """Batches without producers and transactions: these belong to a cluster. The last one reaches to the log's end.
+
+        Leader epochs are 0 unless they are kept.
+        """
+        held: MadeBatch | None = None
+        for batch in self.merged.batches():
+            header = batch.header
+            if header.is_control or not header.record_count or header in self.merged.aborted:
+                continue
+            if held is not None:
+                yield held
+            plain = header._replace(
+                leader_epoch=header.leader_epoch if keep_epochs else 0,
+                attributes=header.attributes & ~TRANSACTIONAL_FLAG,
+                producer_id=NO_PRODUCER_ID,
+                producer_epoch=-1,
+                base_sequence=NO_SEQUENCE,
+            )
+            held = rewritten(plain, batch.read(), compression)
+        yield from reaching(held, self.start, self.end)
+
+
+def reaching(held: MadeBatch | None, start: int, end: int) -> Iterator[MadeBatch]:
+    """The last batch, made to end at the log's end, so that this stays where it was (as compaction does it)."""
+    if held is not None and end - held[0].base_offset <= _MOST_DELTA:
+        header, data = held
+        yield rewritten(header._replace(last_offset_delta=end - 1 - header.base_offset), data, None)
+        return
+    if held is not None:
+        yield held
+    if start < end:
+        yield empty(end - 1)
+
+
+def empty(offset: int) -> MadeBatch:
+    """A batch without records at an offset (Kafka's DefaultRecordBatch.writeEmptyHeader)."""
+    made = pack_batch(b"", 0, last_offset_delta=0, base_timestamp=NO_TIMESTAMP, max_timestamp=NO_TIMESTAMP)
+    header = read_header(made)._replace(base_offset=offset, leader_epoch=0)
+    made[:HEADER_SIZE] = pack_header(header)
+    return header, made
+
+
+def rewritten(header: BatchHeader, data: bytes | bytearray, compression: Compression | None) -> MadeBatch:
+    """A batch with another header, and its records compressed in another way. Raises AuditError.
+
+    `header` has offsets, times, attributes and producer of the result; None keeps the compression.
+    """
+    if compression is None or compression == header.compression:
+        made = bytearray(data)
+        made[:HEADER_SIZE] = pack_header(header)
+        write_crc(made, 0, len(made))
+        return read_header(made), made
+    try:
+        section = decompress(Compression(header.compression), memoryview(data)[HEADER_SIZE:])
+    except ValueError as error:
+        raise AuditError(f"The batch at offset {header.base_offset} cannot be read: {error}") from error
+    made = pack_batch(
+        section,
+        header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        attributes=header.attributes & ~COMPRESSION_MASK,
+        compression=compression,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+    packed = read_header(made)._replace(base_offset=header.base_offset, leader_epoch=header.leader_epoch)
+    made[:HEADER_SIZE] = pack_header(packed)
+    return packed, made
+
+
+def root_metadata(roots: Sequence[str]) -> Path | None:
+    """The first folder with the metadata of its cluster and node."""
+    for root in map(Path, roots):
+        if (root / "meta.properties").is_file() and (root / f"{CLUSTER_METADATA}-0").is_dir():
+            return root
+    return None
