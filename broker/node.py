@@ -97,8 +97,7 @@ class Node:
         self.state = base.state
         self.wheel = base.wheel
         self.base = base
-        self.dispatcher = dispatcher
-        self.server = server
+        self.dispatcher, self.server = dispatcher, server
         self.bound = bound
         self.changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,6 +116,7 @@ class Node:
         self.cluster = services.cluster
         self.controller = services.controller
         self.replicas = services.replicas
+        self.replicas.large_batches.schemas = self.registry
         self.coordinators = services.coordinators
         self.local = services.local
         self.metadata = parts.metadata

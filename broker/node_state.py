@@ -17,6 +17,7 @@ from broker.config.structured import super_users
 from broker.observe.metrics import Metrics, SeriesLimits
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
+from broker.replication.batch_checks import SchemaCheck
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
@@ -35,7 +36,7 @@ from timing.wheel import TimingWheel
 logger = structlog.get_logger(__name__)
 
 
-class RegistryPort(Protocol):
+class RegistryPort(SchemaCheck, Protocol):
     """The schema registry of a node, for who cannot import it (`broker/registry/host.py`)."""
 
     @property

@@ -268,8 +268,7 @@ def _registry_host(node: Node, server: RegistryServer | None, *, for_tests: bool
         return None
     from broker.registry.host import RegistryHost
 
-    host = node.registry = RegistryHost(node, server)
-    return host
+    return RegistryHost(node, server)
 
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:

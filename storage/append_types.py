@@ -85,6 +85,8 @@ class LogConfig:
     remote_copy_lag_bytes: int = -1
     local_retention_ms: int = -2
     local_retention_bytes: int = -2
+    validates_schemas: bool = False
+    """Whether the schemas that records name are looked up before an append: a batch is never checked on the loop."""
 
     keeps_batches: bool = field(init=False)
     """Whether batches of any compression are stored byte for byte."""

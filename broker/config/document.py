@@ -9,6 +9,7 @@ from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY
 from broker.config.defs.odradek import PROFILES, PURPOSES
+from broker.config.defs.topics import OF_SCHEMAS
 from broker.config.resource_configs import BROKERS_NAMES, GROUP_CONFIGS
 
 _INTRODUCTION = """\
@@ -58,6 +59,8 @@ def _lines() -> Iterator[str]:
         ("Name", "Meaning", "Value", "Default", "Broker's default"),
         ((*_common(d), ", ".join(f"`{s.name}`" for s in d.synonyms)) for d in _public(TOPIC_CONFIGS.values())),
     )
+    yield "\nConfluent's, for topics that [validate schemas](registry.md#topics-that-validate-schemas):\n"
+    yield from _table(("Name", "Meaning", "Value", "Default"), (_common(TOPIC_CONFIGS[name]) for name in OF_SCHEMAS))
     yield "\n## Groups' own configurations\n"
     yield "Set per group, before there is one or later (`kafka-configs.sh --entity-type groups`,"
     yield "IncrementalAlterConfigs with resource type GROUP); without a value of its own a group takes the broker's.\n"

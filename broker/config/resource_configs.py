@@ -6,7 +6,7 @@ These are Kafka's `LogConfig`, `GroupConfig` and `ClientMetricsConfigs`, with it
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from broker.config.definition import (
     string,
 )
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs.topics import OF_SCHEMAS
 from broker.config.java_patterns import JavaPatternError, compile_java
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from storage.append_types import LogConfig
@@ -130,7 +131,17 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         remote_copy_lag_bytes=integer_of(values, "remote.copy.lag.bytes"),
         local_retention_ms=integer_of(values, "local.retention.ms"),
         local_retention_bytes=integer_of(values, "local.retention.bytes"),
+        validates_schemas=any(values[f"confluent.{side}.schema.validation"] for side in ("key", "value")),
     )
+
+
+def check_schema_validation(broker_config: BrokerConfig, names: Iterable[str]) -> None:
+    """Check names that a topic is given anew. Raises InvalidConfiguration for those that need a schema registry."""
+    unknown = [name for name in names if name in OF_SCHEMAS]
+    if unknown and not (broker_config.list_("schema.registry.listeners") or broker_config.string("odradek.control")):
+        raise InvalidConfiguration(
+            f"Unknown topic config name: {min(unknown)}. It needs a schema registry: set schema.registry.listeners"
+        )
 
 
 _TAGS = "streams.rack.aware.assignment.tags"

@@ -12,6 +12,7 @@ from broker.config.describe import describe_new_topic
 from broker.config.resource_configs import (
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
+    check_schema_validation,
     parse_client_metrics_configs,
     parse_group_configs,
     parse_topic_configs,
@@ -53,6 +54,7 @@ class NodeConfigSchema:
         given = {key: value for key, value in configs.items() if value is not None}
         match resource_type:
             case ResourceType.TOPIC:
+                check_schema_validation(self._config(), configs.keys() - before.keys())
                 was_tiered = before.get("remote.storage.enable") == "true"
                 parse_topic_configs(self._config(), configs, was_tiered=was_tiered)
             case ResourceType.GROUP:

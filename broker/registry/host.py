@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from broker.node import Node
     from broker.registry.registry import Registry
     from broker.registry.server import RegistryServer
+    from broker.registry.validation import Validation
+    from protocol.errors import KafkaError
 
 TOPIC = "schema.registry.kafkastore.topic"
 
@@ -25,7 +27,9 @@ class RegistryHost:
         self._node = node
         self._server = server
         self._registry: Registry | None = None
+        self._validation: Validation | None = None
         self._lock = asyncio.Lock()
+        node.registry = node.replicas.large_batches.schemas = self
 
     @property
     def urls(self) -> list[str]:
@@ -59,6 +63,15 @@ class RegistryHost:
         registry = await self._answering()
         answer = await registry.answer(Asked(method, path, query, body), Rights())
         return answer.status, answer.value
+
+    async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:
+        """See `broker.replication.batch_checks.SchemaCheck`."""
+        if self._validation is None:
+            await asyncio.to_thread(importlib.import_module, "broker.registry.validation")
+            from broker.registry.validation import Validation
+
+            self._validation = Validation(self._node, self.ask)
+        return await self._validation.wrong_schemas(topic, batch)
 
     async def stop(self) -> None:
         """Finish the responses in flight, and close the ports."""

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Protocol
+
+from kio.schema.errors import ErrorCode
 
 from broker.replication.partition import Partition
-from protocol.errors import InvalidRequest, KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
+from protocol.errors import (
+    InvalidRequest,
+    KafkaError,
+    RecordError,
+    TransactionalIdAuthorization,
+    UnsupportedCompressionType,
+)
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
 from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
@@ -67,26 +76,52 @@ def distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionReco
 AT_ONCE = 2
 
 
+class SchemaCheckError(RecordError):
+    """It cannot be said whether records name the right schemas; the client is told why."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message, on_wire=True)
+        self.code = code  # type: ignore[misc]
+
+
+class SchemaCheck(Protocol):
+    """Knows the schemas that records may name (`broker/registry/validation.py`)."""
+
+    async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:
+        """What is wrong with the schemas of a batch; a batch that cannot be read is for others to refuse."""
+
+
 class LargeBatches:
-    """Validates batches for partitions in worker threads."""
+    """Validates batches for partitions in worker threads; `schemas` is there where the node has a schema registry."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers.lane("large batches")
         self._turn = asyncio.Semaphore(AT_ONCE)
+        self.schemas: SchemaCheck | None = None
 
     async def validate(self, partition: Partition, batch: memoryview, now_ms: int) -> Validated:
         """The batch as the partition stores it under the configuration that it has when this returns.
 
-        Raises what `storage.log.validator.validate` does. Other appends go on meanwhile: whatever depends on the log's
-        state is checked when this is over.
+        Raises what `storage.log.validator.validate` does, and InvalidRecord for records that name wrong schemas. Other
+        appends go on meanwhile: whatever depends on the log's state is checked when this is over.
         """
+        wrong = await self._wrong_schemas(partition.topic, batch) if partition.log.config.validates_schemas else None
         async with self._turn:
             while True:
                 config = partition.log.config
                 check = partial(validate, batch, config, AppendOrigin.CLIENT, now_ms, partition.log.name)
                 validated = await self._workers.call(check)
                 if partition.log.config is config:
-                    return validated
+                    break
+        if wrong is not None:
+            raise wrong
+        return validated
+
+    async def _wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:
+        if self.schemas is None:
+            why = "validates schemas, and this broker has no schema registry: set schema.registry.listeners"
+            return SchemaCheckError(ErrorCode.invalid_config, f"The topic {topic} {why}.")
+        return await self.schemas.wrong_schemas(topic, batch)
 
 
 def transactional_id_of(request: ProduceRequest) -> str | None:

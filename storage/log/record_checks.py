@@ -6,7 +6,7 @@ to say which one is wrong and how.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -120,9 +120,14 @@ def _check_each(
     if bad_time:
         raise InvalidTimestamp("One or more records have been rejected due to invalid timestamp", tuple(errors))
     if errors:
-        shown = "; ".join(f"record {index}: {text}" for index, text in errors[:_ERRORS_SHOWN])
-        raise InvalidRecord(f"{refused} records were refused. {shown}", tuple(errors))
+        raise refused_records(errors, refused)
     return CheckedRecords(largest, sequential)
+
+
+def refused_records(errors: Sequence[tuple[int, str | None]], refused: int) -> InvalidRecord:
+    """What is raised for so many records of a batch, with the first `MOST_RECORD_ERRORS` of them."""
+    shown = "; ".join(f"record {index}: {text}" for index, text in errors[:_ERRORS_SHOWN])
+    return InvalidRecord(f"{refused} records were refused. {shown}", tuple(errors))
 
 
 def _time_error(header: BatchHeader, shape: RecordShape, timestamp: int, config: LogConfig, now_ms: int) -> str | None:

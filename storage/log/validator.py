@@ -137,7 +137,7 @@ def _limit_at_once(header: BatchHeader, size: int, source: int, target: int, con
     elif source == Compression.NONE:
         limit *= PLAIN_FACTOR
     slow_to_set_up = source != target == Compression.ZSTD and config.compression_zstd_level > HIGHEST_ZSTD_AT_ONCE
-    if header.record_count > records or size > limit or slow_to_set_up:
+    if header.record_count > records or size > limit or slow_to_set_up or config.validates_schemas:
         raise LargeBatchError
     return limit
 

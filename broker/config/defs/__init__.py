@@ -45,7 +45,7 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
 )
 """The configurations whose values a broker has: those that mean something, and the defaults of topics."""
 TOPIC_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
-    {name: row.named(name) for name, row in topics.TOPICS.items()}
+    {name: row.named(name) for name, row in (topics.TOPICS | topics.OF_SCHEMAS).items()}
 )
 KNOWN_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({**BROKER_CONFIGS, **NOT_NEEDED})
 """Every configuration of a broker's that Kafka or this broker knows."""

@@ -281,6 +281,31 @@ TOPICS: Rows = {
     "internal.segment.bytes": integer(None, "For tests: overrides `segment.bytes` with no lower bound.", internal=True),
 }
 
+_STRATEGIES = tuple(
+    f"io.confluent.kafka.serializers.subject.{name}NameStrategy" for name in ("Topic", "Record", "TopicRecord")
+)
+
+
+def _of_schemas(side: str) -> Rows:
+    return {
+        f"confluent.{side}.schema.validation": boolean(
+            False,
+            f"Whether a record is refused (INVALID_RECORD) whose {side} names no schema of the {side}s' subject "
+            "(docs/registry.md).",
+            internal=True,
+        ),
+        f"confluent.{side}.subject.name.strategy": string(
+            _STRATEGIES[0],
+            f"Which subject the schemas of {side}s have: by the topic, by the record's name, or by both.",
+            one_of(*_STRATEGIES),
+            internal=True,
+        ),
+    }
+
+
+OF_SCHEMAS: Rows = _of_schemas("key") | _of_schemas("value")
+"""Confluent's, which Kafka does not know: described where they are set, and only settable where there is a registry."""
+
 
 def defaults_of(*names: str) -> Rows:
     """The broker's configurations that give these configurations of topics their defaults, by the same rules."""

@@ -15,6 +15,7 @@ from broker.config.cross_checks import CONSUMER_ASSIGNORS
 from broker.config.definition import ConfigDef, UpdateMode
 from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS, alterable, mode_of
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
+from broker.config.defs.topics import OF_SCHEMAS
 from broker.config.document import document
 from coordinator.group.consumer.assignors import ASSIGNORS
 
@@ -48,7 +49,7 @@ def assert_same(definition: ConfigDef, row: list[Any]) -> None:
 
 def test_topic_definitions_are_kafkas_in_kafkas_order() -> None:
     rows = KAFKA["topic_definitions"]
-    assert list(TOPIC_CONFIGS) == [row[0] for row in rows]
+    assert list(TOPIC_CONFIGS) == [*(row[0] for row in rows), *OF_SCHEMAS]
     for row in rows:
         assert_same(TOPIC_CONFIGS[row[0]], row)
 
