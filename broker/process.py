@@ -142,25 +142,36 @@ class Survivors:
 
     With 10,000 topics a walk of everything takes 0.3 s, in which nobody is answered, and finds next to nothing: what
     ends in a node is freed by reference counts (`tests/unit/broker/test_no_circles.py`). Circles of exempt objects
-    would stay, so everything is walked again once a million objects, or as many as there were then, became exempt.
+    would stay, so everything is walked again once there are a million exempt objects more than after the last time.
     """
 
     def __init__(self) -> None:
-        self._room = EXEMPTED_AT_MOST
+        self._room = self._most = EXEMPTED_AT_MOST
+        """How many more objects may surely become exempt; how many may be."""
         self._walks_all = False
 
     def exempt(self) -> None:
         """Begin with all that is loaded now. Python 3.14 collects in small steps, and needs no more than this."""
         gc.freeze()
+        self._allow(gc.get_freeze_count())
         gc.set_threshold(*gc.get_threshold()[:2], FULL_AFTER)
         gc.callbacks.append(self.collection)
+
+    def _allow(self, exempt: int) -> None:
+        self._room = EXEMPTED_AT_MOST
+        self._most = exempt + self._room
 
     def collection(self, phase: str, info: dict[str, int]) -> None:
         """Note that the interpreter begins a collection (`start`), or has ended it (`stop`)."""
         if phase != "stop" or info["generation"] != 2:
             return
         survivors = len(gc.get_objects(2))
-        self._room = max(survivors, EXEMPTED_AT_MOST) if self._walks_all else self._room - survivors
+        if self._walks_all:
+            self._allow(survivors)
+        else:
+            self._room -= survivors
+            if self._room < 0:  # unless most of what was exempted has been freed since
+                self._room = self._most - gc.get_freeze_count() - survivors
         self._walks_all = self._room < 0
         if self._walks_all:
             gc.unfreeze()

@@ -101,6 +101,17 @@ def test_everything_is_walked_again_when_much_has_become_exempt(monkeypatch: pyt
     assert gc.get_freeze_count() > 1000
 
 
+@pytest.mark.usefixtures("collector")
+def test_what_was_exempt_and_freed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "EXEMPTED_AT_MOST", 2000)
+    process.Survivors().exempt()
+    for _ in range(5):
+        made: list[list[int]] = [[] for _ in range(1000)]
+        gc.collect()
+        assert gc.get_freeze_count() > 1000
+        del made
+
+
 @pytest.mark.parametrize("ends_after_ms, expected", [(2999, True), (3001, False)])
 async def test_work_that_a_stop_finds_under_way_may_end_in_a_while(ends_after_ms: int, expected: bool) -> None:
     stop, clock = asyncio.Event(), ManualClock()
