@@ -96,6 +96,9 @@ def _of_partition(one: TieredPartition) -> Iterator[Finding]:
         yield Finding("warning", "tier_not_copied", text, "It is tried again; meanwhile the segments stay on the disk.")
     if log.is_offline:
         return
+    if not one.leads:
+        yield from _of_follower(one)
+        return
     waiting = one.pending()
     size = sum(segment.size for segment, _ in waiting)
     remote = (
@@ -106,6 +109,20 @@ def _of_partition(one: TieredPartition) -> Iterator[Finding]:
     yield Finding("info", "tier", text)
 
 
+def _of_follower(one: TieredPartition) -> Iterator[Finding]:
+    name = one.log.name
+    if one.tier.why_not is not None:
+        text = f"{name}: this replica waits for remote storage, to begin behind what is there: {one.tier.why_not}"
+        advice = (
+            "It is tried again; the replica is not in sync before. Look whether the store can be reached from here."
+        )
+        yield Finding("warning", "tier_replica_waits", text, advice)
+    copied = f"copied up to offset {one.tier.highest_offset}" if one.tier.highest_offset >= 0 else "not copied yet"
+    yield Finding(
+        "info", "tier_follower", f"{name}: followed, here from offset {one.log.local_log_start_offset}; {copied}"
+    )
+
+
 def _not_switched_on() -> Finding:
     advice = (
         "Set remote.log.storage.system.enable=true and a store (docs/tiered-storage.md), and start the broker anew."
@@ -114,11 +131,13 @@ def _not_switched_on() -> Finding:
 
 
 def _finished(tier: TierManager, topic: str) -> dict[UUID, RemoteSegment]:
+    """The segments of what is led here, in one topic or in all."""
     return {
         one.id: one
-        for segments in tier.metadata.segments.values()
-        for one in segments
-        if one.state is State.COPY_FINISHED and topic in ("", one.partition.topic)
+        for (name, _), partition in tier.partitions.items()
+        if partition.leads and topic in ("", name)
+        for one in partition.tier.segments
+        if one.state is State.COPY_FINISHED
     }
 
 

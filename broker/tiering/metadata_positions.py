@@ -21,6 +21,12 @@ class Position:
     known: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _waiting: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
+    def restart(self, start: int, end: int) -> None:
+        """Read anew, from `start` on; all is known again at `end`."""
+        self.next_offset, self.end = start, end
+        if self.known.done():
+            self.known = asyncio.get_running_loop().create_future()
+
     def move(self, offset: int) -> None:
         """Note that all before `offset` is read."""
         self.next_offset = offset

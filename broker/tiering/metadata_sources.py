@@ -34,8 +34,14 @@ MOST_READ_BYTES = 10 << 20
 WAIT_MS = 500
 
 
+NOT_SURE = -1
+
+
 class Found(NamedTuple):
-    """What was read of a partition: whole batches, perhaps none, and where the log begins and ends for readers."""
+    """What was read of a partition: whole batches, perhaps none, and where the log begins and ends for readers.
+
+    The end is NOT_SURE where a new leader may not know yet what is committed.
+    """
 
     partition: int
     data: Buffer
@@ -148,7 +154,7 @@ class Elsewhere:
                 code = ErrorCode(one.error_code)
                 if code is ErrorCode.none:
                     data = memoryview(one.records or b"")  # type: ignore[arg-type]  # it is read
-                    found.append(Found(one.partition_index, data, one.log_start_offset, one.high_watermark))
+                    found.append(Found(one.partition_index, data, one.log_start_offset, NOT_SURE))
                 elif code is ErrorCode.offset_out_of_range:
                     found += await self._bounds([one.partition_index])
                 else:

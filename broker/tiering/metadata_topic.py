@@ -25,7 +25,7 @@ import structlog
 from broker.peers.call import PeerError
 from broker.replication.waits import until_committed
 from broker.tiering.metadata_positions import Position
-from broker.tiering.metadata_sources import TOPIC, Elsewhere, Found, Here, Source, batches_in
+from broker.tiering.metadata_sources import NOT_SURE, TOPIC, Elsewhere, Found, Here, Source, batches_in
 from protocol.errors import (
     KafkaError,
     LeaderNotAvailable,
@@ -64,7 +64,7 @@ RECORDS_AT_A_TIME = 100
 class MetadataTopic:
     """See the theory of operation above.
 
-    `take(record)` gets the records, `forget(index)` is called before those of a partition are read anew.
+    `take(record)` gets the records, `forget(index)` is called when those of a partition are to be read anew.
     """
 
     def __init__(self, host: Host, take: Callable[[Record], None], forget: Callable[[int], None]) -> None:
@@ -115,10 +115,9 @@ class MetadataTopic:
         topic = self._host.cache.topic(TOPIC)
         topic_id = None if topic is None else topic.id
         if topic_id != self._topic_id:
-            for index in self._positions:
+            indexes, self._positions, self._topic_id = list(self._positions), {}, topic_id
+            for index in indexes:
                 self._forget(index)
-            self._positions = {}
-            self._topic_id = topic_id
         for index in self._positions:
             self._begin(self.leader(index))
         for _, source in self._readers.values():
@@ -166,10 +165,10 @@ class MetadataTopic:
             position.end = found.end
         if position.next_offset < found.start:
             position.move(found.start)
-        elif position.next_offset > found.end and not found.data:
+        elif found.end != NOT_SURE and position.next_offset > found.end:
             logger.warning("metadata of remote storage read anew", partition=found.partition, end=found.end)
+            position.restart(found.start, found.end)
             self._forget(found.partition)
-            position.next_offset, position.end = found.start, found.end
         count = 0
         for batch, header in batches_in(found.data):
             try:

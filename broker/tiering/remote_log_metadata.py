@@ -9,7 +9,7 @@ in the store that nothing refers to would stay there for ever, after a power fai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -46,10 +46,14 @@ PartitionId = tuple[UUID, int]
 
 
 class RemoteLogMetadata:
-    """The topic, and the segments that its records are about, by topic id and partition."""
+    """The topic, and the segments that its records are about, by topic id and partition.
 
-    def __init__(self, settings: MetadataSettings, host: Host) -> None:
+    `forgotten(partition)` is called when what is known of a partition is to be read anew.
+    """
+
+    def __init__(self, settings: MetadataSettings, host: Host, forgotten: Callable[[TopicIdPartition], None]) -> None:
         self._settings = settings
+        self._forgotten = forgotten
         self._host = host
         self._topic = MetadataTopic(host, self._replay, self._forget_all_in)
         self.segments: dict[PartitionId, RemoteSegments] = {}
@@ -126,10 +130,11 @@ class RemoteLogMetadata:
         return self._topic.are_all_known
 
     def covers(self, one: StoredObject) -> bool:
-        """Whether the records about an object are read here: in a cluster others may know of it."""
+        """Whether it is for this node to know of an object: in a cluster, as it leads the records about it."""
         if one.topic_id is None or not self.topic_exists:
             return True
-        return self._topic.is_known(metadata_partition(one.topic_id, one.partition, self._topic.partition_count))
+        index = metadata_partition(one.topic_id, one.partition, self._topic.partition_count)
+        return self._topic.is_led_here(index) and self._topic.is_known(index)
 
     async def stop(self) -> None:
         """Read no more."""
@@ -138,9 +143,10 @@ class RemoteLogMetadata:
     # -- records
 
     def _forget_all_in(self, index: int) -> None:
-        for key, partition in self.partitions.items():
+        for key, partition in list(self.partitions.items()):
             if not self.topic_exists or self._index_of(partition) == index:
                 self.segments[key].clear()
+                self._forgotten(partition)
 
     def _replay(self, record: Record) -> None:
         try:

@@ -68,7 +68,7 @@ class TierManager:
         lane = services.workers.lane
         self.checks = lane("remote checks")
         self.reader = RemoteReader(self.store, lane("remote reads"), clock, reader_settings(current))
-        self.metadata = RemoteLogMetadata(metadata_settings(current.config), host)
+        self.metadata = RemoteLogMetadata(metadata_settings(current.config), host, self._forgotten)
         self._remote = Remote(
             host.node_id,
             self.store,
@@ -151,6 +151,13 @@ class TierManager:
         await self.metadata.until_known(tiered.id)
         if not tiered.ended:
             tiered.begin()
+
+    def _forgotten(self, partition: TopicIdPartition) -> None:
+        """Wait again until what is in remote storage is known."""
+        tiered = self.partitions.get((partition.topic, partition.index))
+        if tiered is not None and tiered.id == partition:
+            tiered.wait()
+            self._start(self._begin(tiered))
 
     def _leave(self, key: PartitionKey, *, is_gone: bool = False) -> None:
         """Let a partition be tiered no longer; `is_gone`: nothing of it is to stay in remote storage."""

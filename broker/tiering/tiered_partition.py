@@ -16,6 +16,7 @@ is over. A follower only looks how far the log is copied.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -109,7 +110,7 @@ class TieredPartition:
 
     @property
     def _is_over(self) -> bool:
-        return self.ended or self.partition.role is not Role.LEADER
+        return not self.is_known or self.partition.role is not Role.LEADER
 
     def begin(self) -> None:
         """Take over what is known of remote storage, once that is known: the log's start, and what is copied."""
@@ -117,6 +118,11 @@ class TieredPartition:
         if not self.tier.known.done():
             self.tier.known.set_result(None)
         self.take_role()
+
+    def wait(self) -> None:
+        """Let reads and rounds wait until `begin`: what is in remote storage is not known any more."""
+        if self.tier.known.done():
+            self.tier.known = asyncio.get_running_loop().create_future()
 
     def take_role(self) -> None:
         """Note whether this node leads; who begins to lead finds out where the log starts."""

@@ -46,6 +46,7 @@ class TieredLog:
         segments: what is in remote storage.
         highest_offset: the last offset that is copied; -1 if none is.
         known: done once what is in remote storage is known; reads wait until then.
+        why_not: why a replica could not begin behind what is there, the last time; None if it could.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TieredLog:
         self.segments = segments
         self.highest_offset = -1
         self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.why_not: str | None = None
         self._reader = reader
         self._changed = changed
         self._loads: OrderedDict[int, asyncio.Task[Loaded]] = OrderedDict()
@@ -239,14 +241,13 @@ class TieredLog:
             await asyncio.shield(self.known)
             segment = self.segments.find(leader_epoch, offset)
             if segment is None:
-                raise UnknownServerError(
-                    f"Offset {offset} of {self.log.name} in leader epoch {leader_epoch} is not in remote storage, as "
-                    "far as is known here."
-                )
+                raise RemoteStoreError(f"offset {offset} in leader epoch {leader_epoch} is not known to be there")
             epochs = await self._reader.index(segment, IndexKind.LEADER_EPOCH, _epochs_in)
             producers = await self._reader.index(segment, IndexKind.PRODUCER_SNAPSHOT, _checked_snapshot)
         except RemoteStoreError as error:
+            self.why_not = str(error)
             raise UnknownServerError(f"{self.log.name} is in remote storage: {error}") from error
+        self.why_not = None
         return ReplicaState(segment.end_offset + 1, epochs, producers)
 
     # -- lookups by time

@@ -15,6 +15,7 @@ from tests.cluster import tiering
 from tests.cluster.client import produce, read_all, until
 from tests.cluster.kafka_controllers import KafkaControllers
 from tests.cluster.mixed_cluster import AnyBroker, bootstrap, mixed
+from tests.command_line import Odradek
 
 TOPIC = "t"
 ROUND = 4000
@@ -82,6 +83,11 @@ def test_kafka_and_odradek_in_one_cluster_read_what_the_other_has_copied(tmp_pat
         fill(servers, 2)
         until_copied(brokers, THEIRS, OURS)
         assert read_all(servers, TOPIC, 1, 3 * ROUND) == values(3)
+
+        status, told, _ = Odradek(brokers[ALSO_OURS].address).run("tier", "status", TOPIC)
+        assert status == 0
+        assert "broker 1: t-0: followed, here from offset" in told
+        assert "broker 3: it tells nothing of its tiered storage, as it is another Kafka" in told
 
         admin.delete_topics([TOPIC])[TOPIC].result(60)
         until(lambda: tiering.copied_segments(store, TOPIC) == 0, "nothing of the topic is in remote storage")

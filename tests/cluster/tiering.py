@@ -65,9 +65,11 @@ def create(admin: AdminClient, topic: str, replicas: Sequence[int]) -> None:
     until(lambda: leaders(admin, topic) == {0: replicas[0]}, f"{topic} is led by {replicas[0]}")
 
 
-def place(admin: AdminClient, address: str, topic: str, replicas: Sequence[int], seconds: float = 90) -> None:
-    """Let the topic have these replicas, in sync, the first as its leader."""
-    partition = ReassignablePartition(partition_index=0, replicas=tuple(replicas))
+def place(
+    admin: AdminClient, address: str, topic: str, replicas: Sequence[int], index: int = 0, seconds: float = 90
+) -> None:
+    """Let a partition have these replicas, in sync, the first as its leader."""
+    partition = ReassignablePartition(partition_index=index, replicas=tuple(replicas))
     request = AlterPartitionReassignmentsRequest(
         timeout=REQUEST_TIME,
         allow_replication_factor_change=True,
@@ -76,12 +78,12 @@ def place(admin: AdminClient, address: str, topic: str, replicas: Sequence[int],
     assert ask(address, request).responses[0].partitions[0].error_code.name == "none"
 
     def is_done() -> bool:
-        one = admin.list_topics(topic, timeout=30).topics[topic].partitions[0]
+        one = admin.list_topics(topic, timeout=30).topics[topic].partitions[index]
         return sorted(one.replicas) == sorted(one.isrs) == sorted(replicas)
 
     until(is_done, f"{topic} has the replicas {replicas}", seconds)
     ask(address, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout=REQUEST_TIME))
-    until(lambda: leaders(admin, topic) == {0: replicas[0]}, f"{topic} is led by {replicas[0]}")
+    until(lambda: leaders(admin, topic).get(index) == replicas[0], f"{topic}-{index} is led by {replicas[0]}")
 
 
 def local_segments(folder: Path, topic: str) -> list[int]:

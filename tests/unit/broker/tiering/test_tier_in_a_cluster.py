@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from broker.tiering.inspection import tier_status
+from protocol.remote_storage.segment import RemoteSegment, State
+from tests.doubles.flaky_store import FlakyStore
+from tests.doubles.workers import HeldLane
 from tests.unit.broker.tiering.tiered_cluster import TieredCluster
 
 VALUES = [b"%03d" % number * 10 for number in range(40)]
@@ -142,3 +146,84 @@ async def test_tiering_that_is_switched_off_with_deletion_leaves_the_local_recor
         (start,) = starts
         assert start > 30
         assert await cluster.read_all(start) == VALUES[start:]
+
+
+async def test_a_replica_waits_for_the_store_alone_and_says_so() -> None:
+    """What it follows besides goes on."""
+    async with TieredCluster() as cluster:
+        store = cluster.store
+        await cluster.create_tiered(replicas=(2, 1))
+        await cluster.create_tiered("other", replicas=(2, 3))
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        cluster.tier(3).store.behind = broken = FlakyStore(store)
+        broken.coming = ["before"] * 1_000
+        await cluster.reassign((2, 1, 3))
+        await cluster.clock.run(5_000)
+        await cluster.append(b"v", topic="other")  # which needs node 3
+        assert 3 not in cluster.in_sync()
+        (told,) = [one for one in tier_status(cluster.tier(3), "t") if one.rule == "tier_replica_waits"]
+        assert "this replica waits for remote storage" in told.text
+        assert "the store says no" in told.text
+        broken.coming = []
+        await cluster.clock.run(5_000)
+        assert cluster.in_sync() == [1, 2, 3]
+        (told,) = [one for one in tier_status(cluster.tier(3), "t") if one.rule == "tier_follower"]
+        assert "t-0: followed, here from offset 39; copied up to offset 38" in told.text
+
+
+async def half_copied(cluster: TieredCluster, copies: HeldLane) -> RemoteSegment:
+    """The first segment: node 2, which leads, has begun to copy it."""
+    await cluster.create_tiered(replicas=(2, 1, 3))
+    await cluster.append(*VALUES)
+    await cluster.clock.run(2_000)
+    copies.run_next()  # the reading of what is to be copied
+    await cluster.clock.run(1_000)
+    (begun,) = cluster.segments(3)
+    assert (begun.state, begun.broker_id) == (State.COPY_STARTED, 2)
+    return begun
+
+
+async def test_a_copy_is_finished_though_another_broker_leads_meanwhile() -> None:
+    cluster = TieredCluster()
+    cluster.nodes[2].workers = copies = HeldLane("remote copies")
+    async with cluster:
+        begun = await half_copied(cluster, copies)
+        await cluster.move(3)
+        await cluster.clock.run(5_000)
+        assert begun.id in {one.id for one in cluster.segments(3)}  # the new leader leaves it alone
+        assert len(cluster.segments(3)) > 10
+        copies.run_next()
+        await cluster.clock.run(5_000)
+        assert {one.state for one in cluster.segments(3)} == {State.COPY_FINISHED}
+        assert {one.segment_id for one in cluster.stored()} == {one.id for one in cluster.segments(3)}
+        assert await cluster.read_all() == VALUES
+
+
+async def test_what_a_dead_leader_has_left_half_copied_is_removed_once_its_time_is_over() -> None:
+    cluster = TieredCluster()
+    cluster.nodes[2].workers = copies = HeldLane("remote copies")
+    async with cluster:
+        begun = await half_copied(cluster, copies)
+        await cluster.kill(2)
+        await cluster.clock.run(30_000)
+        leader = cluster.leader()
+        assert begun.id in {one.id for one in cluster.segments(leader)}
+        await cluster.clock.run(100_000)
+        assert begun.id not in {one.id for one in cluster.segments(leader)}
+        assert {one.segment_id for one in cluster.stored()} == {one.id for one in cluster.segments(leader)}
+
+
+async def test_a_copy_that_another_broker_has_removed_before_it_was_finished_leaves_no_objects() -> None:
+    cluster = TieredCluster()
+    cluster.nodes[2].workers = copies = HeldLane("remote copies")
+    async with cluster:
+        begun = await half_copied(cluster, copies)
+        metadata = cluster.tier(3).metadata
+        for state in (State.DELETE_STARTED, State.DELETE_FINISHED):
+            await cluster.during(metadata.put(begun.with_state(state, broker_id=3, now_ms=cluster.clock.wall_ms())))
+        copies.run_next()
+        await cluster.clock.run(1_000)
+        assert {one.segment_id for one in cluster.stored()} == {begun.id}
+        copies.run_next()
+        assert cluster.stored() == []

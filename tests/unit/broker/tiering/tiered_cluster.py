@@ -100,11 +100,11 @@ class TieredCluster(ClusterRig):
         )
         assert done.responses[0].partitions[0].error_code.name == "none", done
 
-    async def move(self, to: int, topic: str = "t") -> None:
+    async def move(self, to: int, topic: str = "t", index: int = 0) -> None:
         """Let another replica lead; brokers hear of it as time moves."""
         service = self.nodes[CONTROLLER].node.cluster.controller_service
         assert service is not None
-        await self.during(service.move_leader(topic, 0, to))
+        await self.during(service.move_leader(topic, index, to))
         await self.clock.run(200)
 
     # -- records
