@@ -1,4 +1,4 @@
-"""Options of every command that starts Spark."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -27,6 +27,47 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         function = option(function)
     return function
+
+
+TABLE_FORMATS = ("delta", "iceberg", "parquet")
+_COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
+
+
+def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says of a table which one and what its columns are called; see `TablePlace`."""
+    for option in (
+        click.option(
+            "--column",
+            "names",
+            multiple=True,
+            metavar="NAME=ITS",
+            callback=_columns,
+            help="the table's own name for partition, offset, key, value, headers or timestamp; may be repeated",
+        ),
+        click.option(
+            "--version", type=int, metavar="NUMBER", help="of a Delta table, or a snapshot's id of an Iceberg table"
+        ),
+        click.option(
+            "--format",
+            "table_format",
+            type=click.Choice(TABLE_FORMATS),
+            help="[default: by what lies in the folder]",
+        ),
+        click.option(
+            "--dead-letters", metavar="PATH", help="the table with those records that the table does not have"
+        ),
+        click.option("--checkpoints", metavar="PATH", help="the lake job's --checkpoints, if they are not in the lake"),
+    ):
+        function = option(function)
+    return function
+
+
+def _columns(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    found = pairs(ctx, parameter, values)
+    for name in found:
+        if name not in _COLUMNS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(_COLUMNS)}", ctx, parameter)
+    return found
 
 
 def pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

@@ -62,9 +62,10 @@ class BrokerTopic:
         if described.error is not None or not described.partitions:
             raise AuditError(f"There is no topic {topic} at {bootstrap}: {described.error}")
         self._partitions = sorted(described.partitions)
-        self._compacted = "compact" in self._config("cleanup.policy")
+        self._compacted = "compact" in self.setting("cleanup.policy")
 
-    def _config(self, name: str) -> str:
+    def setting(self, name: str) -> str:
+        """A configuration of the topic. Raises AuditError."""
         resource = ConfigResource(ResourceType.TOPIC, self.name)
         found = self._admin.describe_configs([resource], request_timeout=TIMEOUT_S)[resource]
         return str(_answer(found)[name].value)

@@ -10,6 +10,7 @@ from odradek_pipeline.protocol.records.batch import BatchHeader
 from odradek_pipeline.protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
 
 MOST = 1_000
+OFFSETS_TOPIC = "__consumer_offsets"
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
 _OFFSET = struct.Struct(">hq")

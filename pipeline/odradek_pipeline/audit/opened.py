@@ -16,7 +16,11 @@ from odradek_pipeline.audit.sides import COMPARED, AuditError
 FORMATS = ("delta", "iceberg", "parquet")
 SINK_LOG = "_spark_metadata"
 BATCH_ROWS = 16 << 10
+READ_BYTES = 1 << 20
+"""Of a column at once. Parquet's own read-ahead would hold whole files."""
 NEEDED = ("partition", "offset")
+TIMESTAMP_TYPE = "timestamp_type"
+"""A column that `lake` writes: 1 where the broker has set the time."""
 
 
 def place_of(uri: str) -> tuple[fs.FileSystem, str]:
@@ -52,7 +56,7 @@ class OpenTable:
         """Raises AuditError for a table that cannot be read, or has no partition and offset."""
         self.name = uri
         self.format = table_format
-        self._names = {name: names.get(name, name) for name in (*NEEDED, *COMPARED)}
+        self._names = {name: names.get(name, name) for name in (*NEEDED, *COMPARED, TIMESTAMP_TYPE)}
         self._scan, schema = _OPENERS[table_format](uri, version)
         missing = [self._names[name] for name in NEEDED if self._names[name] not in schema.names]
         if missing:
@@ -88,8 +92,11 @@ def _parquet_scan(
         columns=columns,
         filter=_expression(ds.field, names, bounds),
         batch_size=BATCH_ROWS,
-        batch_readahead=2,
+        batch_readahead=0,
         fragment_readahead=1,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(
+            use_buffered_stream=True, buffer_size=READ_BYTES, pre_buffer=False
+        ),
         use_threads=True,
     )
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from odradek_pipeline.audit.groups import CommitWatch
+from odradek_pipeline.audit.groups import OFFSETS_TOPIC, CommitWatch
 from odradek_pipeline.audit.log_batches import Damage, Place, batches_in
 from odradek_pipeline.audit.sides import AuditError
 from odradek_pipeline.datasource import walk
@@ -28,7 +28,6 @@ from odradek_pipeline.protocol.topic_partition import TopicPartition
 MOST = 100
 """Findings that are kept of one log; what comes after is only counted."""
 EPOCHS = "leader-epoch-checkpoint"
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(slots=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek_pipeline.audit.sides import Topic
+
+if TYPE_CHECKING:
+    from odradek_pipeline.audit.opened import OpenTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,45 @@ class TopicPlace:
 
     def __str__(self) -> str:
         return f"{self.topic} in {', '.join(self.data)}" if self.data else f"{self.topic} at {self.bootstrap}"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """A table: that of a topic in `lake`, or the one at `table`. `names` are its columns by Kafka's names for them."""
+
+    lake: str | None
+    table: str | None
+    dead_letters: str | None = None
+    table_format: str | None = None
+    version: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    checkpoints: str | None = None
+
+    @classmethod
+    def given(cls, options: Mapping[str, Any]) -> TablePlace:
+        """From a command's options (`options.table_options`)."""
+        return cls(**{part.name: options[part.name] for part in fields(cls)})
+
+    def newest_batch(self, topic: str) -> Mapping[int, int] | None:
+        """Of a lake, by partition the end of the newest committed batch. Raises AuditError for rows by key."""
+        from odradek_pipeline.audit.lakes import newest_batch
+
+        return None if self.lake is None else newest_batch(self.lake, topic, self.checkpoints)
+
+    def open(self, topic: str) -> tuple[OpenTable, OpenTable | None]:
+        """The table, and its dead letters if there are any. Raises AuditError."""
+        from odradek_pipeline.audit.lakes import tables_of
+        from odradek_pipeline.audit.opened import OpenTable, format_of
+
+        if self.lake is not None:
+            return tables_of(self.lake, topic, self.table_format, self.names)
+        assert self.table is not None, "the command has checked it"
+        iceberg_name = "/" not in self.table and ":" in self.table
+        found = self.table_format or ("iceberg" if iceberg_name else format_of(self.table))
+        table = OpenTable(self.table, found, self.names, self.version)
+        if not self.dead_letters:
+            return table, None
+        return table, OpenTable(self.dead_letters, self.table_format or format_of(self.dead_letters), self.names)
 
 
 def check_place(data: Sequence[str], bootstrap: str | None, flags: tuple[str, str]) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odradek_pipeline.audit.prints import Longs, longs
-from odradek_pipeline.audit.sides import COMPARED, AuditError, Topic
+from odradek_pipeline.audit.sides import COMPARED, AuditError, Extent, Part, Topic
 from odradek_pipeline.datasource.columns import COLUMNS
 
+_NONE = np.empty(0, np.int64)
 MAP_SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
@@ -26,22 +27,25 @@ MAP_SCHEMA = pa.schema(
 
 
 class OffsetMap:
-    """The ranges of one topic's partitions, in order."""
+    """The ranges of one topic's partitions, in order. `new_topic` is where they are now, if that is known."""
 
-    def __init__(self, ranges: Mapping[int, Sequence[tuple[int, int, int]]]) -> None:
+    def __init__(self, ranges: Mapping[int, Sequence[tuple[int, int, int]]], new_topic: str | None = None) -> None:
+        self.new_topic = new_topic
         self.ranges = {number: np.array(rows, np.int64).reshape(-1, 3) for number, rows in ranges.items()}
 
     @classmethod
-    def read(cls, path: str, topic: str) -> OffsetMap:
-        """Raises AuditError."""
+    def read(cls, path: str, topic: str, column: str = "topic") -> OffsetMap:
+        """What a file has of a topic, which `column` names: the old one, or `new_topic`. Raises AuditError."""
         try:
-            rows = pq.read_table(path, schema=MAP_SCHEMA, filters=[("topic", "=", topic)]).to_pylist()
+            rows = pq.read_table(path, schema=MAP_SCHEMA, filters=[(column, "=", topic)]).to_pylist()
         except (OSError, pa.ArrowInvalid) as error:
             raise AuditError(f"The map {path} cannot be read: {error}") from error
+        if not rows:
+            raise AuditError(f"The map {path} has nothing of the topic {topic}.")
         ranges: dict[int, list[tuple[int, int, int]]] = {}
         for row in rows:
             ranges.setdefault(row["partition"], []).append((row["first"], row["last"], row["new_first"]))
-        return cls({number: sorted(of) for number, of in ranges.items()})
+        return cls({number: sorted(of) for number, of in ranges.items()}, rows[0]["new_topic"])
 
     def old(self, partition: int, offsets: Longs) -> Longs:
         """The old offsets of new ones; -1 for those that the map does not have."""
@@ -100,3 +104,38 @@ class TopicTable:
                 yield pa.RecordBatch.from_arrays(
                     [numbers, pa.array(offsets), *arrays], names=["partition", "offset", *columns]
                 )
+
+
+class MappedTopic:
+    """A restored topic under its old offsets, to be compared with what has these. Other records in it are damage."""
+
+    def __init__(self, topic: Topic, offsets: OffsetMap) -> None:
+        self.name = topic.name
+        self._topic = topic
+        self._offsets = offsets
+        self._unknown: dict[int, int] = {}
+
+    def extents(self) -> Mapping[int, Extent]:
+        return {number: Extent(int(of[0][0]), int(of[-1][1]) + 1) for number, of in self._offsets.ranges.items()}
+
+    def damage(self) -> list[str]:
+        unknown = [
+            f"{self.name}-{number}: {count} records are not in the map" for number, count in self._unknown.items()
+        ]
+        return [*self._topic.damage(), *unknown]
+
+    def read(self, partition: int, start: int, end: int, columns: Sequence[str]) -> Iterator[Part]:
+        if partition not in self._offsets.ranges:
+            return
+        first, last = (self._offsets.new(partition, offset) or 0 for offset in (start, end))
+        every = (start, end) == self.extents()[partition]
+        if every:
+            first, last = self._topic.extents()[partition]
+        unknown = 0
+        for part in self._topic.read(partition, first, last, columns):
+            old = self._offsets.old(partition, longs(part.records.column("offset")))
+            unknown += int((old < 0).sum())
+            renamed = part.records.set_column(0, "offset", pa.array(old))
+            yield Part(renamed.filter(pa.array((old >= start) & (old < end))), _NONE, _NONE)
+        if every and unknown:
+            self._unknown[partition] = unknown

@@ -10,19 +10,9 @@ from typing import Any
 
 import click
 
-from odradek_pipeline.options import pairs
+from odradek_pipeline.options import pairs, table_options
 
-FORMATS = ("delta", "iceberg", "parquet")
-COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
 UP_TO = ("batch", "last-row", "end")
-
-
-def _columns(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = pairs(ctx, parameter, values)
-    for name in found:
-        if name not in COLUMNS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(COLUMNS)}", ctx, parameter)
-    return found
 
 
 @click.command(short_help="what a table, another topic or a replica has and lacks of a topic")
@@ -30,19 +20,8 @@ def _columns(ctx: click.Context, parameter: click.Parameter, values: tuple[str, 
 @click.option("--data", multiple=True, metavar="DIR", help="a broker's data folder that has the topic; may be repeated")
 @click.option("--bootstrap", metavar="HOST:PORT,...", help="brokers that have the topic, in place of --data")
 @click.option("--lake", metavar="PATH", help="a lake of `odradek-pipeline lake`: table, dead letters and newest batch")
-@click.option("--checkpoints", metavar="PATH", help="the lake job's --checkpoints, if they are not in the lake")
 @click.option("--table", metavar="PATH", help="any table, or CATALOG:NAMESPACE.TABLE of Iceberg; in place of --lake")
-@click.option("--dead-letters", metavar="PATH", help="the table with those records that --table does not have")
-@click.option("--format", "table_format", type=click.Choice(FORMATS), help="[default: by what lies in the folder]")
-@click.option("--version", type=int, metavar="NUMBER", help="of a Delta table, or a snapshot's id of an Iceberg table")
-@click.option(
-    "--column",
-    "names",
-    multiple=True,
-    metavar="NAME=ITS",
-    callback=_columns,
-    help="the table's own name for partition, offset, key, value, headers or timestamp; may be repeated",
-)
+@table_options
 @click.option("--against-topic", metavar="NAME", help="another topic in place of a table  [default: of the same name]")
 @click.option("--against-data", multiple=True, metavar="DIR", help="a data folder that has it; may be repeated")
 @click.option("--against-bootstrap", metavar="HOST:PORT,...", help="brokers that have it")
@@ -109,27 +88,20 @@ def _tables(topics: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
 def _audit(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
     """The audit and the name of its other side. Tables are opened before the topic, which may grow meanwhile."""
     from odradek_pipeline.audit.run import Audit
+    from odradek_pipeline.audit.sources import TablePlace
+    from odradek_pipeline.audit.topic_table import MappedTopic, OffsetMap
 
     others = [bool(given["lake"]), bool(given["table"]), bool(given["against_data"] or given["against_bootstrap"])]
     if sum(others) != 1:
         raise click.UsageError("give one of --lake, --table, --against-data and --against-bootstrap")
     if others[2]:
         return _against(place, given)
-    from odradek_pipeline.audit.lakes import newest_batch, tables_of
-    from odradek_pipeline.audit.opened import OpenTable, format_of
-
-    names, until, dead = given["names"], None, None
-    if given["lake"]:
-        if given["up_to"] in (None, "batch"):
-            until = newest_batch(given["lake"], place.topic, given["checkpoints"])
-        table, dead = tables_of(given["lake"], place.topic, given["table_format"], names)
-    else:
-        iceberg_name = "/" not in given["table"] and ":" in given["table"]
-        table_format = given["table_format"] or ("iceberg" if iceberg_name else format_of(given["table"]))
-        table = OpenTable(given["table"], table_format, names, given["version"])
-        if given["dead_letters"]:
-            dead = OpenTable(given["dead_letters"], given["table_format"] or format_of(given["dead_letters"]), names)
+    tables = TablePlace.given(given)
+    until = tables.newest_batch(place.topic) if given["up_to"] in (None, "batch") else None
+    table, dead = tables.open(place.topic)
     topic = place.open()
+    if given["map_path"]:
+        topic = MappedTopic(topic, OffsetMap.read(given["map_path"], place.topic, "new_topic"))
     if given["up_to"] == "end":
         until = {number: extent.end for number, extent in topic.extents().items()}
     return Audit(topic, table, dead, until), table.name
@@ -141,9 +113,9 @@ def _against(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
     from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
 
     check_place(given["against_data"], given["against_bootstrap"], ("--against-data", "--against-bootstrap"))
-    name = given["against_topic"] or place.topic
-    other = TopicPlace(name, given["against_data"], given["against_bootstrap"], given["client"])
     offsets = OffsetMap.read(given["map_path"], place.topic) if given["map_path"] else None
+    name = given["against_topic"] or (offsets and offsets.new_topic) or place.topic
+    other = TopicPlace(name, given["against_data"], given["against_bootstrap"], given["client"])
     table = TopicTable(other.open(), offsets)
     topic = place.open()
     until = None

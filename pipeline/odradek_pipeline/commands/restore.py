@@ -1,4 +1,4 @@
-"""`odradek-pipeline restore`: topics out of data folders and backups, into a data folder."""
+"""`odradek-pipeline restore`: topics out of data folders, backups and raw tables, into a data folder or a cluster."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek_pipeline.options import pairs, table_options
+
 if TYPE_CHECKING:
-    from odradek_pipeline.protocol.records.compression import Compression
+    from odradek_pipeline.restore.into_data import Source
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+ALL = "all"
 
 
-@click.command(short_help="topics from data folders or a backup, into a data folder")
-@click.option("--topic", "topics", multiple=True, help="the topic; may be repeated  [default: all]")
+@click.command(short_help="topics from data folders, a backup or a raw table, into a data folder or a cluster")
+@click.option("--topic", "topics", multiple=True, help="the topic; with --from-data any number  [default: all]")
 @click.option(
     "--from-data",
     "folders",
@@ -25,40 +28,87 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
     metavar="DIR",
     help="a data folder, which may be damaged, or a backup; repeat it for the folders of replicas",
 )
+@click.option("--from-lake", "lake", metavar="PATH", help="a lake of `odradek-pipeline lake` with the raw table")
+@click.option("--from-table", "table", metavar="PATH", help="any raw table, or CATALOG:NAMESPACE.TABLE of Iceberg")
+@table_options
+@click.option("--reencode", is_flag=True, help="take a table of parsed values, and write these anew, as JSON")
 @click.option("--into-data", metavar="DIR", help="the data folder of a broker that is stopped, or an empty folder")
-@click.option("--compression", type=click.Choice(COMPRESSIONS), help="of the new batches  [default: as they are]")
+@click.option("--bootstrap", metavar="HOST:PORT,...", help="the cluster to restore into, in place of --into-data")
+@click.option("--into-topic", metavar="NAME", help="the topic there  [default: of the same name]")
+@click.option("--map", "map_path", metavar="FILE", help="where the map of old and new offsets is written, as Parquet")
+@click.option("--groups", multiple=True, metavar="NAME", help="a consumer group to move; repeat it, or `all`")
+@click.option("--groups-bootstrap", metavar="HOST:PORT,...", help="the cluster where the groups are, if it is another")
+@click.option(
+    "--client-config",
+    "client",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="setting of librdkafka, as security.protocol; may be repeated",
+)
+@click.option("--compression", type=click.Choice(COMPRESSIONS), help="of batches  [default: as they are, else zstd]")
 @click.option("--json", "json_path", metavar="FILE", help="write the result as JSON; - for standard output")
-def command(topics: tuple[str, ...], folders: tuple[str, ...], json_path: str | None, **given: Any) -> None:
-    """Put back the records of topics, with the offsets, times, headers and gaps that they had.
+def command(topics: tuple[str, ...], json_path: str | None, **given: Any) -> None:
+    """Put back the records of topics: with their offsets into a data folder, or with a map of them into a cluster.
 
     At the end the result is read and compared with the source. The exit status is 0 if it has all, 1 if records are
-    lost or not as they were, and 2 if nothing could be done.
+    lost or not as they were, or a group has not moved, and 2 if nothing could be done.
     """
     started = time.monotonic()
-    if not folders:
-        raise click.UsageError("give --from-data")
-    if given["into_data"] is None:
-        raise click.UsageError("give --into-data")
-    result = _into_data(topics, folders, given)
+    if (given["into_data"] is None) == (given["bootstrap"] is None):
+        raise click.UsageError("give either --into-data or --bootstrap")
+    _check_groups(given)
+    source = _source(topics, given)
+    with _Bar() as bar:
+        into = _into_data if given["into_data"] is not None else _into_topic
+        result = into(source, topics, given, bar)
     result["seconds"] = round(time.monotonic() - started, 1)
     _write(result, json_path)
     sys.exit(0 if result["ok"] else 1)
 
 
-def _into_data(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+def _check_groups(given: dict[str, Any]) -> None:
+    into_topic = given["bootstrap"] is not None
+    for name in ("into_topic", "map_path", "groups", "groups_bootstrap"):
+        if given[name] and not into_topic:
+            raise click.UsageError(f"--{name.removesuffix('_path').replace('_', '-')} goes with --bootstrap")
+    if into_topic and not given["map_path"]:
+        raise click.UsageError("give --map: the records get other offsets, and the file says which")
+
+
+def _source(topics: tuple[str, ...], given: dict[str, Any]) -> Source:
+    from odradek_pipeline.audit.sources import TablePlace
+    from odradek_pipeline.restore.folders import Folders
+
+    if sum(map(bool, (given["folders"], given["lake"], given["table"]))) != 1:
+        raise click.UsageError("give one of --from-data, --from-lake and --from-table")
+    if given["folders"]:
+        return Folders(given["folders"], topics)
+    if len(topics) != 1:
+        raise click.UsageError("give one --topic: that of the table")
+    from odradek_pipeline.restore.rows import TableSource
+
+    place = TablePlace.given(given)
+    place.newest_batch(topics[0])  # refuses a table of one row a key
+    return TableSource(topics[0], *place.open(topics[0]), reencode=given["reencode"])
+
+
+def _into_data(source: Source, topics: tuple[str, ...], given: dict[str, Any], bar: _Bar) -> dict[str, Any]:
     from odradek_pipeline.audit.sides import AuditError
+    from odradek_pipeline.protocol.records.compression import Compression
     from odradek_pipeline.restore.folders import Folders
     from odradek_pipeline.restore.into_data import IntoData
     from odradek_pipeline.restore.target import is_new
 
-    source = Folders(folders, topics)
-    root = Path(given["into_data"])
-    with _Bar() as bar:
-        job = IntoData(root, _compression(given["compression"]), bar)
-        try:
-            done = job.whole(source, topics) if is_new(root) else job.records(source, topics)
-        except OSError as error:
-            raise AuditError(f"{root} cannot be written: {error}") from error
+    root, name = Path(given["into_data"]), given["compression"]
+    job = IntoData(root, None if name is None else Compression[name.upper()], bar)
+    try:
+        if is_new(root) and isinstance(source, Folders):
+            done = job.whole(source, topics)
+        else:
+            done = job.records(source, topics)
+    except OSError as error:
+        raise AuditError(f"{root} cannot be written: {error}") from error
     return {
         "ok": all(written.ok for written in done),
         "from": source.name,
@@ -67,10 +117,27 @@ def _into_data(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[st
     }
 
 
-def _compression(name: str | None) -> Compression | None:
-    from odradek_pipeline.protocol.records.compression import Compression
+def _into_topic(source: Source, topics: tuple[str, ...], given: dict[str, Any], bar: _Bar) -> dict[str, Any]:
+    from odradek_pipeline.audit.sides import AuditError
+    from odradek_pipeline.restore.into_topic import restored_into
 
-    return None if name is None else Compression[name.upper()]
+    if len(topics) != 1:
+        raise click.UsageError("give one --topic: each gets a map of its own")
+    try:
+        return restored_into(
+            source,
+            topics[0],
+            given["bootstrap"],
+            new_topic=given["into_topic"] or topics[0],
+            map_path=Path(given["map_path"]),
+            config=given["client"],
+            compression=given["compression"] or "zstd",
+            groups=given["groups"],
+            groups_bootstrap=given["groups_bootstrap"],
+            progress=bar,
+        )
+    except OSError as error:
+        raise AuditError(f"{given['map_path']} cannot be written: {error}") from error
 
 
 class _Bar:
@@ -95,13 +162,7 @@ def _write(result: dict[str, Any], json_path: str | None) -> None:
         return
     if json_path is not None:
         Path(json_path).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    for found in result["partitions"]:
-        place = f"{found['topic']}-{found['partition']}"
-        for text in (*found["damage"], *found["differences"]):
-            click.echo(text)
-        if lost := found["lost"]["count"]:
-            shown = ", ".join(f"{first} to {last}" for first, last in found["lost"]["ranges"][:5])
-            click.echo(f"{place}: {lost:,} offsets are lost, no replica has them whole: {shown}")
-    total = sum(found["end"] - found["start"] for found in result["partitions"])
-    verdict = "and compared with the source" if result["ok"] else "NOT ALL IS THERE, see above"
-    click.echo(f"{result['into']}: {total:,} offsets in {len(result['partitions'])} partitions restored, {verdict}")
+    from odradek_pipeline.restore.told import lines
+
+    for line in lines(result):
+        click.echo(line)

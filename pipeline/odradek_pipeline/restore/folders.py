@@ -60,6 +60,7 @@ class Folders:
         """Raises AuditError if a topic is in none."""
         self.roots = data_folders(given)
         self.name = ", ".join(self.roots)
+        self._logs: dict[TopicPartition, MergedLog] = {}
         self.homes: dict[TopicPartition, list[Home]] = {}
         for root in self.roots:
             try:
@@ -72,22 +73,29 @@ class Folders:
         if missing or not self.homes:
             raise AuditError(f"No partition of {', '.join(missing) or 'any topic'} is in {', '.join(self.roots)}.")
 
+    def merged(self, partition: TopicPartition) -> MergedLog:
+        """Its log, which is walked over once. Raises AuditError."""
+        found = self._logs.get(partition)
+        if found is None:
+            self._logs[partition] = found = MergedLog(self.homes[partition])
+        return found
+
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.homes)
 
     def log(self, partition: TopicPartition) -> FolderLog:
         """Raises AuditError."""
-        return FolderLog(MergedLog(self.homes[partition]))
+        return FolderLog(self.merged(partition))
 
-    def audit(self, restored: Topic, offsets: OffsetMap | None = None) -> list[Findings]:
+    def audit(self, topic: str, restored: Topic, offsets: OffsetMap | None = None) -> list[Findings]:
         """Whether a restored topic has each record of the source once and as it was; `offsets`, if others there."""
-        topic = self.topic(restored.name)
-        until = {number: extent.end for number, extent in topic.extents().items()}
-        return Audit(topic, TopicTable(restored, offsets), until=until).run()
+        own = self.topic(topic)
+        until = {number: extent.end for number, extent in own.extents().items()}
+        return Audit(own, TopicTable(restored, offsets), until=until).run()
 
     def topic(self, name: str) -> MergedTopic:
         """The topic as the audit reads it. Raises AuditError."""
-        return MergedTopic(name, {key.partition: MergedLog(self.homes[key]) for key in self.homes if key.topic == name})
+        return MergedTopic(name, {key.partition: self.merged(key) for key in self.homes if key.topic == name})
 
 
 class MergedTopic(LogTopic):

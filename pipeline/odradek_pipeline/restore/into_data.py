@@ -55,8 +55,12 @@ class Source(Protocol):
 
     def log(self, partition: TopicPartition) -> CommittedLog: ...
 
-    def audit(self, restored: Topic, offsets: OffsetMap | None = None) -> list[Findings]:
-        """What the restored topic has of the source's records; `offsets`, if they are others there."""
+    def topic(self, name: str) -> Topic:
+        """The committed records of a topic."""
+        ...
+
+    def audit(self, topic: str, restored: Topic, offsets: OffsetMap | None = None) -> list[Findings]:
+        """What a restored topic has of the source's records; `offsets`, if they are others there."""
         ...
 
 
@@ -191,7 +195,7 @@ class IntoData:
     def _audit(self, source: Source, done: list[Written]) -> None:
         """`audit` of each topic in the folder against the source."""
         for topic in sorted({written.partition.topic for written in done}):
-            for found in source.audit(FolderTopic((str(self.root),), topic)):
+            for found in source.audit(topic, FolderTopic((str(self.root),), topic)):
                 for written in done:
                     if found.faults and written.partition == (topic, found.partition):
                         written.differences.append(partition_line(found.to_json()))
