@@ -10,8 +10,11 @@ import pytest
 pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
 
 import deltalake
+from confluent_kafka import Producer
 
 from odradek import Broker
+from odradek_pipeline.audit import broker_topic
+from odradek_pipeline.audit.sides import AuditError
 from tests.pipeline.lakes import Lake, create_topic, produce
 from tests.unit.pipeline.audited import audit, faults
 
@@ -60,3 +63,33 @@ def test_a_copy_of_a_topic_that_lacks_a_record_and_has_another_instead_is_found(
     assert status == 1
     assert found[0, "missing"] == [2]
     assert 1 in found[0, "different"]
+
+
+def test_an_end_of_the_partition_before_the_offset_that_is_wanted_is_no_end(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an unclean election: the new leader's log is shorter than the end that the audit was told."""
+    create_topic(broker.bootstrap_servers, topic)
+    produce(broker.bootstrap_servers, topic, [b"a", b"b", b"c"], key=b"k")
+    monkeypatch.setattr(broker_topic, "TIMEOUT_S", 3.0)
+    found = broker_topic.BrokerTopic(broker.bootstrap_servers, topic, {})
+    with pytest.raises(AuditError, match="at offset 3: its log ends there, and had gone to 5: records were lost"):
+        list(found.read(0, 0, 5, ("value",)))
+
+
+def test_markers_and_aborted_records_at_the_end_are_read_to_the_end(broker: Broker, topic: str) -> None:
+    create_topic(broker.bootstrap_servers, topic)
+    produce(broker.bootstrap_servers, topic, [b"a"], key=b"k")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+    for _ in range(2):
+        producer.begin_transaction()
+        producer.produce(topic, b"aborted")
+        assert producer.flush(30) == 0
+        producer.abort_transaction(30)
+    found = broker_topic.BrokerTopic(broker.bootstrap_servers, topic, {})
+    assert found.extents() == {0: (0, 5)}
+    parts = list(found.read(0, 0, 5, ("value",)))
+    assert [one for part in parts for one in part.records.column("offset").to_pylist()] == [0]
+    assert [int(one) for part in parts for one in part.aborted] == [1, 3]
+    assert [int(one) for part in parts for one in part.markers] == [2, 4]

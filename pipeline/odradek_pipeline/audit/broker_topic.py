@@ -114,19 +114,21 @@ class BrokerTopic:
             consumer = Consumer(self._client | _OURS | {"isolation.level": isolation})
             self._consumers[isolation] = consumer
         consumer.assign([TopicPartition(self.name, partition, start)])
-        reached = start
+        reached, ended = start, False
         while reached < end:
             messages: list[Message] = []
             taken = self._some(consumer)
             if not taken:
-                raise AuditError(f"{self.name}-{partition}: no records came for {TIMEOUT_S:.0f} s at offset {reached}.")
+                why = f"its log ends there, and had gone to {end}: records were lost" if ended else "no records came"
+                raise AuditError(f"{self.name}-{partition} at offset {reached}: {why} (waited for {TIMEOUT_S:.0f} s).")
             for message in taken:
                 problem = message.error()
                 offset = message.offset()
                 if problem is not None:
                     if problem.code() != KafkaError._PARTITION_EOF:
                         raise AuditError(f"{self.name}-{partition} at offset {reached}: {problem}")
-                    reached = max(reached, end)  # what was asked for lies before the end
+                    # A new leader's end may be behind for a moment, so an end that comes too early is waited for.
+                    reached, ended = max(reached, offset or 0), True
                 elif offset is not None and offset >= end:
                     reached = end
                 elif offset is not None:

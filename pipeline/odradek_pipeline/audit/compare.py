@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ class Records:
     bytes_of: Prints | None = None
     aborted: Longs = field(default_factory=lambda: NONE)
     markers: Longs = field(default_factory=lambda: NONE)
+    damaged: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(slots=True)
@@ -75,4 +76,8 @@ def _unexpected(offsets: Longs, records: Records, into: Findings) -> None:
     into.extra.add(offsets[~inside])
     into.aborted_in_table.add(offsets[inside & aborted])
     into.markers_in_table.add(offsets[inside & marker & ~aborted])
-    into.compacted.add(offsets[inside & ~aborted & ~marker])
+    damaged = np.zeros(len(offsets), np.bool_)
+    for first, end in records.damaged:
+        damaged |= (offsets >= first) & (offsets < end)
+    into.damaged.add(offsets[inside & ~aborted & ~marker & damaged])
+    into.compacted.add(offsets[inside & ~aborted & ~marker & ~damaged])

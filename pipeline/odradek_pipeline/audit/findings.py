@@ -48,6 +48,8 @@ class Ranges:
 
 FAULTS = ("missing", "twice", "extra", "aborted_in_table", "markers_in_table", "different")
 """The findings that make an audit fail; all the others are told."""
+TOLD = ("gone", "holes", "compacted", "damaged")
+"""Findings of a table that is whole. With the damage itself, which is the topic's, the audit fails."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,8 @@ class Findings:
         aborted, markers: the topic's own, which no table should have.
         gone: the table's rows whose records the topic has no more, by retention. holes: offsets before the topic's
             start that the table lacks as well: markers, aborted records, or records that were lost for both.
-        compacted: rows whose records the topic has no more, by compaction.
+        compacted: rows whose records the topic has no more, by compaction. damaged: rows whose records may be in
+            batches of the topic that cannot be read.
         not_compared: cells of parsed values about which nothing can be said.
     """
 
@@ -87,6 +90,7 @@ class Findings:
     gone: Ranges = field(default_factory=Ranges)
     holes: Ranges = field(default_factory=Ranges)
     compacted: Ranges = field(default_factory=Ranges)
+    damaged: Ranges = field(default_factory=Ranges)
     not_compared: int = 0
 
     @property
@@ -95,7 +99,7 @@ class Findings:
         return sum(getattr(self, name).count for name in FAULTS)
 
     def to_json(self) -> dict[str, Any]:
-        ranges = (*FAULTS, "gone", "holes", "compacted")
+        ranges = (*FAULTS, *TOLD)
         numbers = ("partition", "start", "end", "until", "records", "rows", "aborted", "markers", "not_compared")
         found = {name: getattr(self, name) for name in numbers}
         found["waiting"] = max(0, self.end - max(self.start, self.until))

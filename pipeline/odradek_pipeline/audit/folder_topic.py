@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
-from odradek_pipeline.audit.log_topic import LogTopic
+from odradek_pipeline.audit.log_topic import FoundBatch, Hole, LogTopic
 from odradek_pipeline.audit.sides import AuditError, Extent
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.indexes import AbortedBatches
@@ -14,7 +14,6 @@ from odradek_pipeline.datasource.offsets import OffsetRange
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.pieces import Piece, pieces_of
 from odradek_pipeline.datasource.scan import PieceScan
-from odradek_pipeline.protocol.records.batch import BatchHeader
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
 PIECE_BYTES = 64 << 20
@@ -62,12 +61,15 @@ class FolderTopic(LogTopic):
             raise AuditError(str(error)) from error
         return {key.partition: Extent(state.start, state.end) for key, state in self.states.items()}
 
-    def batches(self, partition: int, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes | memoryview, bool]]:
+    def batches(self, partition: int, start: int, end: int) -> Iterator[FoundBatch | Hole]:
         try:
             for piece in self._pieces(partition, start, end):
                 aborted = AbortedBatches(piece.aborted)
-                for header, batch in PieceScan(piece, self._options).batches():
+                scan = PieceScan(piece, self._options)
+                for header, batch in scan.batches():
+                    yield from _hole(scan, header.base_offset)
                     yield header, batch, header in aborted
+                yield from _hole(scan, piece.end)
         except (DataSourceError, OSError) as error:
             raise AuditError(str(error)) from error
 
@@ -82,3 +84,10 @@ class FolderTopic(LogTopic):
             except FileNotFoundError:
                 self.extents()
         raise AuditError(f"The files of {self.name}-{partition} go faster than they can be opened.")
+
+
+def _hole(scan: PieceScan, end: int) -> Iterator[Hole]:
+    """What the scan has left out before an offset, if anything."""
+    first, scan.damaged_from = scan.damaged_from, None
+    if first is not None and first < end:
+        yield Hole(first, end)

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek_pipeline.audit.findings import FAULTS
+from odradek_pipeline.audit.findings import FAULTS, TOLD
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +23,7 @@ LABELS = {
     "gone": "gone by retention",
     "holes": "gone, and not in the table",
     "compacted": "gone by compaction",
+    "damaged": "damaged in the topic",
 }
 COLOURS = {
     "missing": "#c62828",
@@ -34,6 +35,7 @@ COLOURS = {
     "gone": "#90a4ae",
     "holes": "#cfd8dc",
     "compacted": "#b0bec5",
+    "damaged": "#f9a825",
 }
 _SHOWN = 20
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}
@@ -158,7 +160,7 @@ def audit_page(path: Path, result: Mapping[str, Any]) -> None:
         body.append("<h2>Damage in the log</h2>" + table(["what"], [[text] for text in result["damage"]]))
     if found:
         body.append("<h2>Where</h2>" + svg(_map(found)))
-    names = [*FAULTS, "gone", "holes", "compacted"]
+    names = [*FAULTS, *TOLD]
     head = ["partition", "start", "end", "compared to", "records", "rows", *(LABELS[name] for name in names)]
     numbers = ["partition", "start", "end", "until", "records", "rows"]
     body.append("<h2>Partitions</h2>")

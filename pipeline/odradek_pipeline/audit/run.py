@@ -91,7 +91,7 @@ class Audit:
         bytes_of = None
         if self._parsed is not None:
             bytes_of, prints["value"] = prints["value"], self._parsed.of_topic(batch.column("value"))
-        return Records(offsets, prints, bytes_of, part.aborted, part.markers)
+        return Records(offsets, prints, bytes_of, part.aborted, part.markers, part.damaged)
 
     def _digested(self, records: Records) -> Prints:
         """The prints by which a record is expected in the table: of its bytes, if they could not be parsed."""
@@ -227,4 +227,5 @@ def _joined(parts: list[Records], names: Sequence[str]) -> Records:
         np.concatenate(bytes_of) if bytes_of else None,
         np.concatenate([NONE, *(part.aborted for part in parts)]),
         np.concatenate([NONE, *(part.markers for part in parts)]),
+        [hole for part in parts for hole in part.damaged],
     )

@@ -30,11 +30,15 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of a topic: committed records with `offset` and the columns asked for, and what no consumer sees."""
+    """Some of a topic: committed records with `offset` and the columns asked for, and what no consumer sees.
+
+    `damaged` are ranges [first, end) of offsets whose batches cannot be read.
+    """
 
     records: pa.RecordBatch
     aborted: Longs
     markers: Longs
+    damaged: tuple[tuple[int, int], ...] = ()
 
 
 class Topic(Protocol):

@@ -38,11 +38,13 @@ _ATTEMPTS = 100
 class PieceScan:
     """Yields (header, bytes) of every batch with offsets in the piece, including control batches and aborted ones.
 
+    `damaged_from` is where damage began that was left out; whoever wants to know takes it, and sets it to None.
     Raises DataLossError, CorruptLogError, DataSourceError, OSError.
     """
 
     piece: Piece
     options: SourceOptions
+    damaged_from: int | None = None
     _cursor: int = field(init=False)
     _done_with: tuple[str, tuple[int, int]] | None = None
 
@@ -125,6 +127,7 @@ class PieceScan:
             return
         if self.options.fail_on_corruption:
             raise CorruptLogError(f"{text}; {problem}")
+        self._leave_out()
         logger.warning("gap in a log: %s", text)
 
     def _listing(self) -> Listing | None:
@@ -194,11 +197,16 @@ class PieceScan:
         )
         return any(base_offset < header.next_offset for base_offset in behind)
 
+    def _leave_out(self) -> None:
+        if self.damaged_from is None:
+            self.damaged_from = self._cursor
+
     def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:
         """Where to go on after a damaged batch: at the next batch with a correct checksum, or the file's end."""
         text = f"{log.path}: the batch at position {position}, after offset {self._cursor - 1}: {why}."
         if self.options.fail_on_corruption:
             raise CorruptLogError(f"{text} With failOnCorruption=false it is left out.")
+        self._leave_out()
         found = walk.next_whole(log, position + 1, self._cursor)
         logger.warning("damaged batch left out: %s %s", text, walk.left_out(log, position, found, self._cursor))
         return found

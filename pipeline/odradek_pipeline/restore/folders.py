@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from odradek_pipeline.audit.findings import Findings
-from odradek_pipeline.audit.log_topic import LogTopic
+from odradek_pipeline.audit.log_topic import FoundBatch, Hole, LogTopic
 from odradek_pipeline.audit.run import Audit
 from odradek_pipeline.audit.sides import AuditError, Extent, Topic
 from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
@@ -108,7 +108,7 @@ class MergedTopic(LogTopic):
     def extents(self) -> Mapping[int, Extent]:
         return {number: Extent(log.start, log.story.end) for number, log in self.logs.items()}
 
-    def batches(self, partition: int, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes | memoryview, bool]]:
+    def batches(self, partition: int, start: int, end: int) -> Iterator[FoundBatch | Hole]:
         log = self.logs[partition]
         for batch in log.batches(start, end):
             yield batch.header, batch.read(), batch.header in log.aborted

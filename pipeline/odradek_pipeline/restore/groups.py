@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from odradek_pipeline.audit.broker_topic import TIMEOUT_S, broker_client
 from odradek_pipeline.audit.groups import OFFSETS_TOPIC, commits_in
+from odradek_pipeline.audit.log_topic import Hole
 from odradek_pipeline.audit.sides import AuditError
 from odradek_pipeline.audit.topic_table import OffsetMap
 from odradek_pipeline.restore.folders import Folders
@@ -33,7 +34,10 @@ def commits_in_folders(folders: Sequence[str], topic: str) -> Commits:
     offsets = Folders(folders, (OFFSETS_TOPIC,)).topic(OFFSETS_TOPIC)
     found: Commits = {}
     for number, extent in offsets.extents().items():
-        for header, batch, aborted in offsets.batches(number, extent.start, extent.end):
+        for one in offsets.batches(number, extent.start, extent.end):
+            if isinstance(one, Hole):
+                continue
+            header, batch, aborted = one
             if aborted or header.is_control:
                 continue
             try:

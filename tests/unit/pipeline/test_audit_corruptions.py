@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
 
+from protocol.records.batch import HEADER_SIZE, read_header, write_crc
 from tests.unit.pipeline.audited import ABORTED, MARKER, TOPIC, Row, arrow, audit, changed, faults, fill, rows, write
 
 Harm = Callable[[list[Row]], list[Row]]
@@ -200,7 +201,32 @@ def test_damage_in_the_log_is_told_and_the_rest_is_compared(data: Path, tmp_path
     status, result = audit("--topic", TOPIC, "--data", broken, "--table", write(tmp_path / "table", rows()))
     assert status == 1
     assert any("checksum is wrong" in text for text in result["damage"])
-    assert result["partitions"][1]["compacted"]["count"] == 5
+    assert result["partitions"][1]["damaged"] == {"count": 5, "ranges": [[0, 4]]}
+    assert result["partitions"][1]["compacted"]["count"] == 0
+
+
+def test_rows_of_a_batch_that_cannot_be_unpacked_are_damaged_in_the_topic(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "data"
+    shutil.copytree(data, broken)
+    log = sorted((broken / f"{TOPIC}-1").glob("*.log"))[0]
+    content = bytearray(log.read_bytes())
+    header = read_header(content)
+    content[HEADER_SIZE : header.size] = bytes(header.size - HEADER_SIZE)
+    write_crc(content, 0, header.size)  # so that only its content is wrong
+    log.write_bytes(content)
+    status, result = audit("--topic", TOPIC, "--data", broken, "--table", write(tmp_path / "table", rows()))
+    assert (status, result["partitions"][1]["damaged"]["ranges"]) == (1, [[0, 4]])
+    assert any("the batch at offset 0 cannot be read" in text for text in result["damage"])
+
+
+def test_rows_of_a_log_whose_end_was_cut_off_in_the_middle_are_damaged(data: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "data"
+    shutil.copytree(data, broken)
+    first, second, *_ = sorted((broken / f"{TOPIC}-1").glob("*.log"))
+    first.write_bytes(first.read_bytes()[:-40])
+    status, result = audit("--topic", TOPIC, "--data", broken, "--table", write(tmp_path / "table", rows()))
+    last = int(second.stem) - 1
+    assert (status, result["partitions"][1]["damaged"]["ranges"]) == (1, [[last - 4, last]])
 
 
 def test_rows_that_retention_took_from_the_topic_are_gone_and_holes_among_them_are_told(
