@@ -8,20 +8,21 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.connection import TargetCluster, connected, error_name, refusals, sentence
-from odradek.cli.general import LARGEST, pairs
+from odradek.cli.general import LARGEST, pairs, registry_option
 from odradek.cli.known_names import Consume, Produce
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, led, resolve, some_partitions_of, with_numbers, within
-from odradek.cli.records import ENCODINGS, FIELDS, RecordCounter, decoded, formatter, from_json
+from odradek.cli.records import ENCODINGS, FIELDS, Encoder, RecordCounter, as_bytes, decoded, formatter, from_json
 
 FORMATS = (*ENCODINGS, "json")
+SCHEMAS = "avro, jsonschema, protobuf, each alone or with :latest, :@FILE; json"
 
 
 @click.command("produce", cls=Produce)
@@ -36,6 +37,9 @@ FORMATS = (*ENCODINGS, "json")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("--create", is_flag=True, help="Let the cluster create the topic, if it allows that.")
+@click.option("--value", "--schema", "value_schema", metavar="SCHEMA", help=f"Values are JSON, written so: {SCHEMAS}.")
+@click.option("--key-schema", metavar="SCHEMA", help="The same for keys.")
+@registry_option()
 @connected
 def produce(
     cluster: TargetCluster,
@@ -51,23 +55,31 @@ def produce(
     compression: str,
     acks: str,
     create: bool,
+    value_schema: str | None,
+    key_schema: str | None,
 ) -> None:
     """Write records: one for each VALUE, or else one for each line of the input.
 
     With `--format json` a line is an object as `odradek consume --json` prints it: key, value, headers, timestamp.
+
+    A SCHEMA is avro, jsonschema or protobuf: the latest schema of the subject TOPIC-value (TOPIC-key), whose id is put
+    in front. `avro:id=7` has another one, `avro:subject=NAME` that of another subject. `avro:latest` and `avro:@FILE`
+    put nothing in front. `protobuf:message=NAME` is another message than the first one.
     """
+    if form in ("hex", "base64") and (value_schema or key_schema):
+        raise click.UsageError(f"--format {form}: keys and values with schemas are JSON: expected text or json")
     admin = cluster.admin()
     if not create:
         with_numbers(some_partitions_of(admin, out, [topic]), () if partition is None else (partition,))
-    encoding = "text" if form == "json" else form
-    common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
+    write = Encoders.of(topic, "text" if form == "json" else form, key_schema, value_schema)
+    common: dict[str, Any] = {"key": write.key_of_text(key, "--key") if key is not None else None}
     common["headers"] = [(name, decoded(value, "text", "--header")) for name, value in pairs(headers, "--header")]
     if tombstone:
         if key is None or values:
             raise click.UsageError("--tombstone: expected --key, and no value")
         records: Iterator[dict[str, Any]] = iter([{"value": None}])
     else:
-        records = _records(values, form, key_delimiter)
+        records = _records(values, form, key_delimiter, write)
     config = cluster.config(acks=acks, compression_type=compression, linger_ms=5)
     place = {} if partition is None else {"partition": partition}
     _send(
@@ -101,18 +113,53 @@ def _input() -> TextIO:
     return io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape")
 
 
-def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Iterator[dict[str, Any]]:
+class Encoders(NamedTuple):
+    """What makes the bytes of keys and values, from texts and from values of JSON, which are named in errors."""
+
+    key_of_text: Callable[[str, str], bytes]
+    value_of_text: Callable[[str, str], bytes]
+    key: Encoder = as_bytes
+    value: Encoder = as_bytes
+
+    @classmethod
+    def of(cls, topic: str, encoding: str, key_schema: str | None, value_schema: str | None) -> Encoders:
+        """Those for an encoding of bytes, or for schemas. Raises ClickException if there is no such schema."""
+
+        def plain(text: str, what: str) -> bytes:
+            return decoded(text, encoding, what)
+
+        found = cls(plain, plain)
+        if key_schema is None and value_schema is None:
+            return found
+        from odradek.cli.values import Schemas, Writer, spec_of
+        from odradek.schemas.registry_specs import KEY, VALUE
+
+        schemas = Schemas()
+        if key_schema is not None:
+            writer = Writer(spec_of(key_schema, "--key-schema", with_id=True), topic, KEY, schemas)
+            found = found._replace(key_of_text=writer.of_text, key=writer.of_value)
+        if value_schema is not None:
+            writer = Writer(spec_of(value_schema, "--value", with_id=True), topic, VALUE, schemas)
+            found = found._replace(value_of_text=writer.of_text, value=writer.of_value)
+        return found
+
+
+def _records(values: tuple[str, ...], form: str, delimiter: str | None, write: Encoders) -> Iterator[dict[str, Any]]:
     lines = iter(values) if values else (line.rstrip("\n") for line in _input())
     if form != "text":  # of a text a byte order mark may be a part, as for Kafka's own command
         lines = chain((line.removeprefix("\ufeff") for line in islice(lines, 1)), lines)
     for number, line in enumerate(lines, 1):
         if form == "json":
-            yield from_json(line, number)
+            yield from_json(line, number, write.key, write.value)
             continue
         key, found, value = line.partition(delimiter) if delimiter else ("", "", line)
         if delimiter and not found:
             raise click.ClickException(f"line {number} has no {delimiter!r} (--key-delimiter): {line!r}")
-        yield {"key": decoded(key, form, "key") if found else None, "value": decoded(value, form, "value")}
+        where = f"record {number}:"
+        yield {
+            "key": write.key_of_text(key, f"{where} key") if found else None,
+            "value": write.value_of_text(value, f"{where} value"),
+        }
 
 
 def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[str, Any]]) -> None:
@@ -162,6 +209,9 @@ POLL_S = 0.2
     default="read_committed",
     show_default=True,
 )
+@click.option("--value", "--schema", "value_schema", metavar="SCHEMA", help=f"Read values so: {SCHEMAS}.")
+@click.option("--key", "--key-schema", "key_schema", metavar="SCHEMA", help="The same for keys.")
+@registry_option()
 @connected
 def consume(
     cluster: TargetCluster,
@@ -176,11 +226,18 @@ def consume(
     form: str,
     null: str,
     isolation: str,
+    value_schema: str | None,
+    key_schema: str | None,
 ) -> None:
     """Read records, and print each; `--json` and `--format json` print an object on each line.
 
     In a template %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %v (%s) the value, %h
     the headers, %K and %S the bytes of key and value, -1 where it is null.
+
+    A SCHEMA is avro, jsonschema or protobuf: by the id in front of the bytes or in a header, of the schema registry.
+    `avro:latest` and `avro:@FILE` are for bytes with nothing in front, by the latest schema of the subject TOPIC-value
+    (TOPIC-key) or that of a file; `:subject=NAME` names another one. What is read so is printed as JSON. What does not
+    fit is printed as it is, and an error says why.
     """
     if group is not None and (position is not None or partitions or last):
         raise click.UsageError("--group reads what the group has not read: without --offset, --last and --partition")
@@ -188,8 +245,10 @@ def consume(
         raise click.UsageError("--last and --offset both say where to begin: expected one of them")
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
-    written = formatter("json" if out.as_json else form, _exact(), null)
-    admin, notices = cluster.admin(), Output(as_json=False)  # records are no part of one document
+    notices = Output(as_json=False)  # records are no part of one document
+    readers = _readers(notices, key_schema, value_schema)
+    written = formatter("json" if out.as_json else form, _exact(), null, **readers)
+    admin = cluster.admin()
     every = some_partitions_of(admin, notices, topics)
     consumer = Consumer(
         cluster.config(
@@ -219,7 +278,25 @@ def consume(
         click.echo(err=True)
     finally:
         consumer.close()
+        for reader in readers.values():
+            reader.end()
     notices.end()
+
+
+def _readers(notices: Output, key_schema: str | None, value_schema: str | None) -> dict[str, Any]:
+    """What reads keys and values by schemas."""
+    if key_schema is None and value_schema is None:
+        return {}
+    from odradek.cli.values import Reader, Schemas, spec_of
+    from odradek.schemas.registry_specs import KEY, VALUE
+
+    schemas = Schemas()
+    given = {KEY: (key_schema, "--key"), VALUE: (value_schema, "--value")}
+    return {
+        side: Reader(spec_of(text, option), side, schemas, notices)
+        for side, (text, option) in given.items()
+        if text is not None
+    }
 
 
 def _exact() -> str:

@@ -23,7 +23,7 @@ MOST_NESTED = 64
 """Levels of a schema, and so of its values."""
 
 MOST_VALUES = 256 << 10
-"""Objects that are made of one value. Each byte of a list may be one object at each level."""
+"""Objects that are made of one value of the usual length. Each byte of a list may be one object at each level."""
 
 LONGEST_DECIMAL = 64
 """To write a number of so many bytes takes microseconds; of a hundred thousand, seconds."""
@@ -51,8 +51,9 @@ class AvroCodec:
     """`longest` is the longest value that is read."""
 
     kind = AVRO
+    front = b""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, longest: int = LONGEST_VALUE) -> None:
         self._source = source
         names: dict[str, Any] = {}
         measured: dict[str, Measure | None] = {}
@@ -63,7 +64,8 @@ class AvroCodec:
         if levels > MOST_NESTED:
             raise RefusedError(f"of more than {MOST_NESTED} levels")
         self._schema = _whole(self._schema, names)
-        self.longest = min(LONGEST_VALUE, MOST_VALUES // levels) if repeats else LONGEST_VALUE
+        most_values = MOST_VALUES * max(longest // LONGEST_VALUE, 1)
+        self.longest = min(longest, most_values // levels) if repeats else longest
         self._to_write: tuple[Any, dict[str, Any]] | None = None
 
     def decode(self, framed: Framed) -> Any:
@@ -73,10 +75,14 @@ class AvroCodec:
         check_length(framed.payload, self.longest)
         for kind in ("bytes", "fixed"):
             LOGICAL_READERS.setdefault(f"{kind}-{DECIMAL}", partial(_decimal, LOGICAL_READERS[f"{kind}-decimal"]))
+        content = io.BytesIO(framed.payload)
         try:
-            return fastavro.schemaless_reader(io.BytesIO(framed.payload), self._schema, None)
+            value = fastavro.schemaless_reader(content, self._schema, None)
         except Exception as error:  # whatever the library says of bytes that are not of the schema
             raise SchemaError(f"the bytes are not of the schema: {str(error) or type(error).__name__}") from error
+        if left := len(framed.payload) - content.tell():
+            raise SchemaError(f"the bytes are not of the schema: {left} are left over")
+        return value
 
     def encode(self, value: Any) -> bytes:
         import fastavro
@@ -97,8 +103,8 @@ class AvroCodec:
         return out.getvalue()
 
 
-def make(source: Source, _message: str | None) -> AvroCodec:
-    return AvroCodec(source)
+def make(source: Source, _message: str | None, longest: int) -> AvroCodec:
+    return AvroCodec(source, longest)
 
 
 def _json(text: str) -> Any:

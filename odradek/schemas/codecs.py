@@ -34,6 +34,10 @@ class Codec(Protocol):
     def kind(self) -> str:
         """AVRO, JSON or PROTOBUF."""
 
+    @property
+    def front(self) -> bytes:
+        """What is between an id and the content: of Protobuf the indexes of the message. Raises SchemaError."""
+
     def decode(self, framed: Framed) -> Any:
         """The value. Raises SchemaError if the bytes are too many, or not of the schema."""
 
@@ -45,10 +49,10 @@ NAMES = {AVRO: "Avro", JSON: "JSON", PROTOBUF: "Protobuf"}
 _MODULES = {AVRO: "avro", JSON: "json_schema", PROTOBUF: "protobuf"}
 
 
-def codec_of(source: Source, message: str | None = None) -> Codec:
-    """Parse a schema; `message` is the name of the message to encode, the first of the .proto file if None.
+def codec_of(source: Source, message: str | None = None, longest: int = LONGEST_VALUE) -> Codec:
+    """Parse a schema; `message` is the name of the message that values are, of any if None (the first to encode).
 
-    Raises SchemaError.
+    `longest` is the longest value that is read. Raises SchemaError.
     """
     if source.kind not in _MODULES:
         raise SchemaError(f"{source.kind}: expected a schema of type {', '.join(_MODULES)}")
@@ -56,16 +60,16 @@ def codec_of(source: Source, message: str | None = None) -> Codec:
         raise SchemaError("the schema is too large to be used here")
     if message is not None and source.kind != PROTOBUF:
         raise SchemaError(f"message = {message!r}: only Protobuf has messages")
-    make = cast(Callable[[Source, str | None], Codec], import_module(f".{_MODULES[source.kind]}", __package__).make)
+    make = cast(Callable[..., Codec], import_module(f".{_MODULES[source.kind]}", __package__).make)
     try:
-        return make(source, message)
+        return make(source, message, longest)
     except ImportError as error:
         raise MissingLibraryError(NAMES[source.kind]) from error
     except RecursionError as error:
         raise SchemaError("the schema has too many levels") from error
 
 
-def check_length(content: bytes, most: int = LONGEST_VALUE) -> None:
+def check_length(content: bytes, most: int) -> None:
     """Raises SchemaError."""
     if len(content) > most:
         raise SchemaError(f"{len(content)} bytes are too many to be decoded")

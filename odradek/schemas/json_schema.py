@@ -17,13 +17,15 @@ from .lookup import JSON, Source
 
 class JsonCodec:
     kind = JSON
+    front = b""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, longest: int) -> None:
         self._source = source
+        self._longest = longest
         self._validator: Any = None
 
     def decode(self, framed: Framed) -> Any:
-        check_length(framed.payload)
+        check_length(framed.payload, self._longest)
         try:
             return json_of(framed.payload)
         except ValueError as error:
@@ -65,5 +67,5 @@ class JsonCodec:
         return validator_for(schema, default=Draft7Validator)(schema, registry=known)
 
 
-def make(source: Source, _message: str | None) -> JsonCodec:
-    return JsonCodec(source)
+def make(source: Source, _message: str | None, longest: int) -> JsonCodec:
+    return JsonCodec(source, longest)

@@ -37,9 +37,15 @@ class Version(NamedTuple):
     source: Source
 
 
-def by_name(schema: int | str) -> Steps[Source | None]:
-    """The schema of an id or GUID; None if the registry does not know it. Raises SchemaError."""
-    where = f"/schemas/ids/{schema}" if isinstance(schema, int) else f"/schemas/guids/{quote(schema, safe='')}"
+def by_name(schema: int | str, subject: str | None = None) -> Steps[Source | None]:
+    """The schema of an id, in the context of a subject, or of a GUID; None if the registry does not know it.
+
+    Raises SchemaError.
+    """
+    if isinstance(schema, int):
+        where = f"/schemas/ids/{schema}" + ("" if subject is None else f"?subject={quote(subject, safe='')}")
+    else:
+        where = f"/schemas/guids/{quote(schema, safe='')}"
     found = yield where
     return None if found is None else (yield from source_of(found))
 

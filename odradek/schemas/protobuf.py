@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import protoc
-from .codecs import check_length
+from .codecs import LONGEST_VALUE, check_length
 from .errors import SchemaError
 from .framing import Framed, read_indexes, written_indexes
 from .lookup import PROTOBUF, Source
@@ -75,20 +75,29 @@ class ProtobufCodec:
 
     kind = PROTOBUF
 
-    def __init__(self, compiled: bytes, message: str | None) -> None:
+    def __init__(self, compiled: bytes, message: str | None, longest: int = LONGEST_VALUE) -> None:
         self._messages = Messages(compiled)
         self._message = message
+        self._longest = longest
+
+    @property
+    def front(self) -> bytes:
+        return written_indexes(self._messages.indexes_of(self._message))
 
     def decode(self, framed: Framed) -> Any:
         from google.protobuf.message import DecodeError
 
-        check_length(framed.payload)
+        check_length(framed.payload, self._longest)
         try:
             indexes, content = (
                 (read_indexes(framed.indexes)[0], framed.payload) if framed.indexes else read_indexes(framed.payload)
             )
             message = self._messages.class_at(indexes)()
+            if self._message is not None and indexes != self._messages.indexes_of(self._message):
+                raise SchemaError(f"it is a {message.DESCRIPTOR.full_name}, and {self._message} is wanted")
             message.ParseFromString(content)
+        except SchemaError:
+            raise
         except (DecodeError, ValueError) as error:
             raise SchemaError(f"the bytes are not of the schema: {error}") from error
         return _value(message)
@@ -106,8 +115,8 @@ class ProtobufCodec:
             raise SchemaError(f"does not fit the schema: {error}") from error
 
 
-def make(source: Source, message: str | None) -> ProtobufCodec:
-    return ProtobufCodec(protoc.compile_text(source.text, source.needed), message)
+def make(source: Source, message: str | None, longest: int) -> ProtobufCodec:
+    return ProtobufCodec(protoc.compile_text(source.text, source.needed), message, longest)
 
 
 def _value(message: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek_pipeline import options, session
-from odradek_pipeline.lake import registry_specs
 from odradek_pipeline.registry import Registry, check_settings
+from odradek_pipeline.schemas import registry_specs
 
 if TYPE_CHECKING:
     from odradek_pipeline.replay.encoding import ValueFormat

@@ -20,11 +20,11 @@ from odradek_pipeline.lake import records, schemas
 from odradek_pipeline.lake.decoders import ColumnDecoder, Decoder, ProtobufDecoder, append_protobuf, decoder_of
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.record_names import distinct, named
-from odradek_pipeline.lake.registry_specs import VALUE, RegisteredSpec
 from odradek_pipeline.lake.schema_files import schema_of_file
 from odradek_pipeline.lake.schema_ids import ONLY, Entry, SchemaIds, Side
 from odradek_pipeline.lake.widening import NoColumn, union
 from odradek_pipeline.registry import PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
+from odradek_pipeline.schemas.registry_specs import VALUE, RegisteredSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

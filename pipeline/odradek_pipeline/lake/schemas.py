@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline import json_text
-from odradek_pipeline.lake import registry_specs
 from odradek_pipeline.lake.naming import LakeError
-from odradek_pipeline.lake.registry_specs import RegisteredSpec
 from odradek_pipeline.reasons import reason
+from odradek_pipeline.schemas import registry_specs
+from odradek_pipeline.schemas.registry_specs import RegisteredSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,8 @@ from odradek_pipeline.kafka import ClusterAddress
 from odradek_pipeline.lake import naming
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import Partitioning
-from odradek_pipeline.lake.registry_specs import KEY, VALUE, RegisteredSpec
 from odradek_pipeline.lake.schemas import EVERY_TOPIC, SchemaSpec, spec_of
+from odradek_pipeline.schemas.registry_specs import KEY, VALUE, RegisteredSpec
 from odradek_pipeline.session import ICEBERG_CATALOG
 
 DELTA = "delta"

@@ -68,7 +68,7 @@ def test_records_of_the_input_of_produce(
     monkeypatch: pytest.MonkeyPatch, form: str, content: bytes, value: bytes
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    (record,) = produce._records((), form, None)
+    (record,) = produce._records((), form, None, produce.Encoders.of("t", form, None, None))
     assert record["value"] == value
 
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from odradek_pipeline.lake.naming import LakeError
-from odradek_pipeline.lake.registry_specs import RegisteredSpec
 from odradek_pipeline.lake.schemas import parse_specs
+from odradek_pipeline.schemas.registry_specs import RegisteredSpec
 
 
 @pytest.mark.parametrize(
