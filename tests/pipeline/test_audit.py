@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
 
 import deltalake
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek import Broker
 from odradek_pipeline.audit import broker_topic
@@ -93,3 +93,16 @@ def test_markers_and_aborted_records_at_the_end_are_read_to_the_end(broker: Brok
     assert [one for part in parts for one in part.records.column("offset").to_pylist()] == [0]
     assert [int(one) for part in parts for one in part.aborted] == [1, 3]
     assert [int(one) for part in parts for one in part.markers] == [2, 4]
+
+
+def test_an_insight_into_a_topic_at_a_broker_has_its_groups(broker: Broker, topic: str, tmp_path: Path) -> None:
+    create_topic(broker.bootstrap_servers, topic)
+    produce(broker.bootstrap_servers, topic, [b"x" * 10] * 30, key=b"k")
+    group = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": topic})
+    group.commit(offsets=[TopicPartition(topic, 0, 12)], asynchronous=False)
+    group.close()
+    asked = ("--topic", topic, "--bootstrap", broker.bootstrap_servers, "--insight", "--html", tmp_path / "page.html")
+    status, found = audit(*asked)
+    assert (status, found["records"], found["keys"][0]["key"]) == (0, 30, "k")
+    assert [(one["group"], one["lag"], one["dead"]) for one in found["groups"]] == [(topic, 18, False)]
+    assert (tmp_path / "page.html").read_text().count("<svg") == 4

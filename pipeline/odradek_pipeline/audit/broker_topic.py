@@ -24,7 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from odradek_pipeline.audit.prints import Longs
-from odradek_pipeline.audit.sides import AuditError, Extent, Part
+from odradek_pipeline.audit.sides import AuditError, Extent, NotThereError, Part
 from odradek_pipeline.datasource.columns import COLUMNS
 
 TIMEOUT_S = 30.0
@@ -60,7 +60,7 @@ class BrokerTopic:
         except KafkaException as error:
             raise AuditError(f"The brokers at {bootstrap} do not answer: {error}") from error
         if described.error is not None or not described.partitions:
-            raise AuditError(f"There is no topic {topic} at {bootstrap}: {described.error}")
+            raise NotThereError(f"There is no topic {topic} at {bootstrap}: {described.error}")
         self._partitions = sorted(described.partitions)
         self._compacted = "compact" in self.setting("cleanup.policy")
 

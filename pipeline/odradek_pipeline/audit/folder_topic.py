@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from odradek_pipeline.audit.log_topic import FoundBatch, Hole, LogTopic
-from odradek_pipeline.audit.sides import AuditError, Extent
+from odradek_pipeline.audit.sides import AuditError, Extent, NotThereError
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.indexes import AbortedBatches
 from odradek_pipeline.datasource.log_view import LogState, Planner
@@ -51,7 +51,7 @@ class FolderTopic(LogTopic):
         source.propagate = False  # told in the report, once
         self.states: Mapping[TopicPartition, LogState] = {}
         if not self.extents():
-            raise AuditError(f"No partition of {topic} is in {self.where}.")
+            raise NotThereError(f"No partition of {topic} is in {self.where}.")
 
     def extents(self) -> Mapping[int, Extent]:
         """The logs as they are now, which later reads are of. Raises AuditError."""

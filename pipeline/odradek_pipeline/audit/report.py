@@ -124,6 +124,11 @@ def _cell(value: object) -> str:
     return f"<td class=t>{escape(str(value))}</td>"
 
 
+def text(value: object) -> str:
+    """A value as HTML shows it."""
+    return escape(str(value))
+
+
 def svg(figure: Figure) -> str:
     """A figure as SVG to put into a page."""
     out = io.StringIO()

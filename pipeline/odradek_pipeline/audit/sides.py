@@ -21,6 +21,10 @@ class AuditError(click.ClickException):
     exit_code = 2
 
 
+class NotThereError(AuditError):
+    """There is no such topic."""
+
+
 class Extent(NamedTuple):
     """Offsets [start, end) of a partition that a read_committed consumer may read."""
 

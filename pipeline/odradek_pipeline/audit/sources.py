@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.audit.sides import Topic
+from odradek_pipeline.audit.groups import OFFSETS_TOPIC
+from odradek_pipeline.audit.sides import NotThereError, Topic
 
 if TYPE_CHECKING:
     from odradek_pipeline.audit.opened import OpenTable
@@ -32,6 +33,13 @@ class TopicPlace:
         from odradek_pipeline.audit.broker_topic import BrokerTopic
 
         return BrokerTopic(self.bootstrap or "", self.topic, self.config)
+
+    def offsets(self) -> Topic | None:
+        """The topic with the offsets of groups; None if none has ever committed. Raises AuditError."""
+        try:
+            return replace(self, topic=OFFSETS_TOPIC).open()
+        except NotThereError:
+            return None
 
     def __str__(self) -> str:
         return f"{self.topic} in {', '.join(self.data)}" if self.data else f"{self.topic} at {self.bootstrap}"

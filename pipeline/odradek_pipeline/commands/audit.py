@@ -6,12 +6,16 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odradek_pipeline.options import pairs, table_options
 
+if TYPE_CHECKING:
+    from odradek_pipeline.audit.sources import TopicPlace
+
+OTHERS = ("lake", "table", "against_data", "against_bootstrap")
 UP_TO = ("batch", "last-row", "end")
 
 
@@ -27,6 +31,8 @@ UP_TO = ("batch", "last-row", "end")
 @click.option("--against-bootstrap", metavar="HOST:PORT,...", help="brokers that have it")
 @click.option("--map", "map_path", metavar="FILE", help="the map of offsets that `restore --into-topic` has written")
 @click.option("--replicas", multiple=True, metavar="DIR", help="data folders of several brokers, against each other")
+@click.option("--insight", is_flag=True, help="what the topic is like: throughput, skew, hot keys, lag of groups")
+@click.option("--parquet", "parquet_path", metavar="DIR", help="with --insight: write its tables as Parquet files")
 @click.option("--up-to", type=click.Choice(UP_TO), help="what is compared  [default: batch, end for topics]")
 @click.option(
     "--client-config",
@@ -45,6 +51,11 @@ def command(topics: tuple[str, ...], replicas: tuple[str, ...], **given: Any) ->
     could not be found out.
     """
     started = time.monotonic()
+    if given["parquet_path"] and not given["insight"]:
+        raise click.UsageError("--parquet goes with --insight")
+    if given["insight"]:
+        _insight(topics, replicas, given, started)
+        return
     result = _replicas(topics, replicas, given) if replicas else _tables(topics, given)
     result["seconds"] = round(time.monotonic() - started, 1)
     _write(result, given["json_path"], given["html_path"])
@@ -54,8 +65,7 @@ def command(topics: tuple[str, ...], replicas: tuple[str, ...], **given: Any) ->
 def _replicas(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
     from odradek_pipeline.audit.replicas import audit_replicas
 
-    sides = ("data", "bootstrap", "lake", "table", "against_data", "against_bootstrap")
-    if any(given[name] for name in sides):
+    if any(given[name] for name in ("data", "bootstrap", *OTHERS)):
         raise click.UsageError("--replicas compares the folders with each other: give no other side")
     found = audit_replicas(folders, topics)
     return {
@@ -65,13 +75,35 @@ def _replicas(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[str
     }
 
 
-def _tables(topics: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+def _insight(topics: tuple[str, ...], replicas: tuple[str, ...], given: dict[str, Any], started: float) -> None:
+    from odradek_pipeline.audit import insight_page
+    from odradek_pipeline.audit.insight import look_at
+
+    if replicas or any(given[name] for name in OTHERS):
+        raise click.UsageError("--insight is of one topic: give no other side")
+    place = _place(topics, given)
+    topic = place.open()
+    found = look_at(topic, place.offsets())
+    result = {"topic": topics[0], "source": str(place), "seconds": round(time.monotonic() - started, 1)}
+    result["damage"] = topic.damage()
+    if given["parquet_path"]:
+        insight_page.write_tables(Path(given["parquet_path"]), found)
+    if given["html_path"]:
+        insight_page.write_page(Path(given["html_path"]), found, result)
+    _tell(result | found.to_json(), given["json_path"], [*topic.damage(), *insight_page.lines(found)])
+
+
+def _place(topics: tuple[str, ...], given: dict[str, Any]) -> TopicPlace:
     from odradek_pipeline.audit.sources import TopicPlace, check_place
 
     if len(topics) != 1:
         raise click.UsageError("give one --topic")
     check_place(given["data"], given["bootstrap"], ("--data", "--bootstrap"))
-    place = TopicPlace(topics[0], given["data"], given["bootstrap"], given["client"])
+    return TopicPlace(topics[0], given["data"], given["bootstrap"], given["client"])
+
+
+def _tables(topics: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+    place = _place(topics, given)
     audit, name = _audit(place, given)
     findings = audit.run()
     return {
@@ -129,10 +161,14 @@ def _write(result: dict[str, Any], json_path: str | None, html_path: str | None)
 
     if html_path is not None:
         report.audit_page(Path(html_path), result)
+    _tell(result, json_path, report.lines(result))
+
+
+def _tell(result: dict[str, Any], json_path: str | None, lines: list[str]) -> None:
     if json_path is not None and json_path != "-":
         Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
     if json_path == "-":
         click.echo(json.dumps(result, indent=1))
     else:
-        for line in report.lines(result):
+        for line in lines:
             click.echo(line)
