@@ -132,6 +132,13 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
             (PageRight("list_partition_reassignments", CLUSTER),),
             (PageRight(SIZES, CLUSTER, "how much of a partition has been copied"),),
         ),
+        "tier": PageRights(
+            (),
+            (
+                PageRight("list_offsets", TOPIC, "the tiered partitions of this topic"),
+                PageRight(EVERYTHING, CLUSTER, "what may be wrong with this broker's remote storage"),
+            ),
+        ),
         "access": NOTHING,
         "acls": PageRights((PageRight("describe_acls", CLUSTER),)),
         "users": PageRights((PageRight("describe_user_scram_credentials", CLUSTER),)),

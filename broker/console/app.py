@@ -40,6 +40,7 @@ from broker.console.movements import movements
 from broker.console.produce import produce
 from broker.console.registry import Registry
 from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.console.tier import tier
 from broker.console.tokens import tokens
 from broker.console.topics import topic, topics
 from broker.console.users import quotas, users
@@ -84,6 +85,7 @@ PAGES: Mapping[str, Page] = {
     "cluster": Page(cluster, "Cluster"),
     "broker-configs": Page(broker_configs, "Configuration of brokers", "cluster"),
     "movements": Page(movements, "Replicas that move, and leaders", "cluster"),
+    "tier": Page(tier, "Tiered storage", "cluster"),
     "access": Page(nothing, "Access"),
     "acls": Page(acls, "ACLs", "access"),
     "users": Page(users, "Users", "access"),

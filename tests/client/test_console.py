@@ -49,6 +49,7 @@ PAGES = {
     "configuration of brokers": "broker-configs?q=retention",
     "produce": "produce?topic=orders&from_partition=0&from_offset=0",
     "movements": "movements",
+    "tier": "tier",
     "access": "access",
     "users": "users",
     "quotas": "quotas",

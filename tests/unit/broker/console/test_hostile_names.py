@@ -24,7 +24,18 @@ HOSTILE = (
     "</textarea></pre></title><!--",
 )
 HARMLESS_SCHEMES = (
-    *("topic", "group", "transaction", "message", "messages", "produce", "new-topic", "broker-configs", "movements"),
+    *(
+        "topic",
+        "group",
+        "transaction",
+        "message",
+        "messages",
+        "produce",
+        "new-topic",
+        "broker-configs",
+        "movements",
+        "tier",
+    ),
     *(
         "acls",
         "users?",
@@ -42,7 +53,7 @@ HARMLESS_SCHEMES = (
     ),
 )
 PAGES = (
-    *("", "topics", "groups", "transactions", "clients", "cluster", "access", "users", "quotas", "audit"),
+    *("", "topics", "groups", "transactions", "clients", "cluster", "tier", "access", "users", "quotas", "audit"),
     *("kit", "journal"),
 )
 

@@ -84,6 +84,7 @@ SHOWN = {
     "produce?topic=told-a&from_offset=0": {"told-record_of_a"},
     "broker-configs": {"told-folder"},
     "movements": set[str](),
+    "tier": set[str](),
     "access": set[str](),
     "acls": {"told-c", "told-someone"},
     "users": {"told-user"},

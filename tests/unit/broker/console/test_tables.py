@@ -28,6 +28,7 @@ PAGES = {
     "cluster": (2, 0),
     "broker-configs?broker=1": (1, 1),
     "movements": (1, 1),
+    "tier": (1, 0),
     "acls": (1, 1),
     "users": (1, 1),
     "quotas": (1, 1),

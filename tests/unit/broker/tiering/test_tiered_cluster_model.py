@@ -166,4 +166,4 @@ class LongTieredClusterMachine(TieredClusterMachine):
 TestTieredCluster = TieredClusterMachine.TestCase
 TestTieredCluster.settings = SHORT
 TestTieredClusterForLong = pytest.mark.torture(LongTieredClusterMachine.TestCase)
-TestTieredClusterForLong.settings = settings(SHORT, derandomize=False, max_examples=200, stateful_step_count=30)
+TestTieredClusterForLong.settings = settings(SHORT, derandomize=False, max_examples=40, stateful_step_count=30)
