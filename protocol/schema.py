@@ -11,11 +11,11 @@ mutable class with the same slots is filled, and its `__class__` then set (`muta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .compiled import execute
 from .primitives import MAX_INT, MOST_ELEMENTS
@@ -61,7 +61,9 @@ _ZEROS: dict[str, Any] = {
 }
 
 
-class Placed(NamedTuple):
+# No named tuple: `typing` takes equal arguments of Annotated for the same one, also those of another copy of this file.
+@dataclass(frozen=True, slots=True)
+class Placed:
     """Where a declared field is: in versions `since` to `until`, and as a tagged field if it has a `tag`.
 
     `absent` is its value in messages without the field, where that is not the default with which objects are made.
@@ -70,10 +72,11 @@ class Placed(NamedTuple):
     since: int = 0
     until: int = NEWEST
     tag: int | None = None
-    absent: Any = MISSING
+    absent: Any = field(default_factory=lambda: MISSING)
 
 
-class Stored(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Stored:
     """A declared field that is something else on the wire: `load` makes it of that, and `dump` the reverse."""
 
     wire: Any
@@ -235,13 +238,13 @@ def maker(cls: type[T]) -> type[T]:
     """A faster replacement for the constructor of `cls`, one of kio's classes, with the same parameters."""
     names: dict[str, Any] = {"new": mutable_twin(cls), "cls": cls}
     parameters, lines = [], []
-    for field in fields(cls):  # type: ignore[arg-type]  # a dataclass
-        if field.default is MISSING:
-            parameters.append(field.name)
+    for each in fields(cls):  # type: ignore[arg-type]  # a dataclass
+        if each.default is MISSING:
+            parameters.append(each.name)
         else:
-            names[f"default_{field.name}"] = field.default
-            parameters.append(f"{field.name}=default_{field.name}")
-        lines.append(f"    made.{field.name} = {field.name}\n")
+            names[f"default_{each.name}"] = each.default
+            parameters.append(f"{each.name}=default_{each.name}")
+        lines.append(f"    made.{each.name} = {each.name}\n")
     source = f"def make(*, {', '.join(parameters)}):\n    made = new()\n{''.join(lines)}"
     execute(f"{source}    made.__class__ = cls\n    return made\n", names)
     made: type[T] = names["make"]

@@ -17,9 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
+from uuid import UUID
 
 from .. import uuids
-from .segment import RemoteSegment
+from ..topic_partition import EpochEntry
+from .segment import RemoteSegment, State, TopicIdPartition
 from .store import IndexKind, RemoteStoreError, SegmentData, StoredObject
 
 LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
@@ -33,15 +35,26 @@ ORDER = (
 """The order of the indexes in their object."""
 
 _NAME = re.compile(r".*-([A-Za-z0-9_-]{22})/(\d+)/\d{20}-([A-Za-z0-9_-]{22})\.[a-z-]+")
+_TOPIC = re.compile(r"([^/]+)-([A-Za-z0-9_-]{22})")
 _CHUNKS = struct.Struct(">iib")
 _INT = struct.Struct(">i")
 
 
 def key_of(prefix: str, segment: RemoteSegment, suffix: str) -> str:
     """The name of an object of a segment."""
-    named = segment.partition
-    topic = f"{named.topic}-{uuids.to_text(named.topic_id)}"
-    return f"{prefix}{topic}/{named.index}/{segment.start_offset:020d}-{uuids.to_text(segment.id)}.{suffix}"
+    partition = partition_prefix(prefix, segment.partition)
+    return f"{partition}/{segment.start_offset:020d}-{uuids.to_text(segment.id)}.{suffix}"
+
+
+def partition_prefix(prefix: str, partition: TopicIdPartition) -> str:
+    """What the names of all objects of a partition begin with."""
+    return f"{prefix}{partition.topic}-{uuids.to_text(partition.topic_id)}/{partition.index}"
+
+
+def parse_topic(prefix: str, name: str) -> tuple[str, UUID] | None:
+    """The topic of a name that ends behind it: `PREFIX TOPIC-TOPICID`."""
+    found = _TOPIC.fullmatch(name.removeprefix(prefix).rstrip("/"))
+    return None if found is None or not name.startswith(prefix) else (found[1], uuids.from_text(found[2]))
 
 
 def stored_object(prefix: str, name: str, size: int) -> StoredObject:
@@ -141,6 +154,36 @@ def read_manifest(content: bytes) -> Manifest:
         )
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
         raise RemoteStoreError(f"the manifest cannot be read: {error!r}") from error
+
+
+def read_segment(content: bytes) -> RemoteSegment:
+    """The segment that a manifest is of, as its copy has ended. Raises RemoteStoreError."""
+    manifest = read_manifest(content)
+    try:
+        found = json.loads(content)["remoteLogSegmentMetadata"]
+        named = found["remoteLogSegmentId"]
+        of_topic = named["topicIdPartition"]
+        partition = TopicIdPartition(
+            str(of_topic["topicPartition"]["topic"]),
+            uuids.from_text(of_topic["topicId"]),
+            int(of_topic["topicPartition"]["partition"]),
+        )
+        epochs = sorted((int(epoch), int(offset)) for epoch, offset in found["segmentLeaderEpochs"].items())
+        return RemoteSegment(
+            partition,
+            uuids.from_text(named["id"]),
+            int(found["startOffset"]),
+            int(found["endOffset"]),
+            int(found["brokerId"]),
+            int(found["maxTimestampMs"]),
+            int(found["eventTimestampMs"]),
+            tuple(EpochEntry(epoch, offset) for epoch, offset in epochs),
+            manifest.size,
+            State.COPY_FINISHED,
+            txn_index_empty=IndexKind.TRANSACTION not in manifest.indexes,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RemoteStoreError(f"the manifest does not say which segment it is of: {error!r}") from error
 
 
 def _sizes(chunks: Mapping[str, Any]) -> list[int]:

@@ -20,7 +20,9 @@ from .aiven_layout import (
     Manifest,
     joined_indexes,
     key_of,
+    parse_topic,
     read_manifest,
+    read_segment,
     stored_object,
     write_manifest,
 )
@@ -143,21 +145,50 @@ class S3Store:
 
     def objects(self) -> Iterator[StoredObject]:
         prefix = self._settings.prefix
-        found: Iterator[Any] = iter(_asked(lambda: self._bucket.list(chunk_size=LISTED_AT_ONCE)))
-        while (page := _asked(lambda: next(found, None))) is not None:
+        for page in self._pages(None):
             for one in page:
                 if one["path"].startswith(prefix):
                     yield stored_object(prefix, one["path"], one["size"])
+
+    def segments(self, wants: Callable[[str, int], bool]) -> Iterator[RemoteSegment]:
+        """The segments that are stored of the wanted topics and partitions, by their manifests."""
+        prefix = self._settings.prefix
+        folder = prefix.rpartition("/")[0] or None
+        for name in self._folders(folder):
+            topic = parse_topic(prefix, name)
+            if topic is None:
+                continue
+            for index in self._folders(name):
+                number = index.rstrip("/").rpartition("/")[2]
+                if number.isdigit() and wants(topic[0], int(number)):
+                    yield from self._segments_in(index)
+
+    def _folders(self, prefix: str | None) -> list[str]:
+        return list(_asked(lambda: self._bucket.list_with_delimiter(prefix))["common_prefixes"])
+
+    def _segments_in(self, folder: str) -> Iterator[RemoteSegment]:
+        for page in self._pages(folder):
+            for one in page:
+                if one["path"].endswith(f".{MANIFEST}"):
+                    yield read_segment(self._content(one["path"]))
+
+    def _pages(self, prefix: str | None) -> Iterator[Any]:
+        found: Iterator[Any] = iter(_asked(lambda: self._bucket.list(prefix, chunk_size=LISTED_AT_ONCE)))
+        while (page := _asked(lambda: next(found, None))) is not None:
+            yield page
 
     def _manifest(self, segment: RemoteSegment) -> Manifest:
         known = self._manifests.get(segment.id)
         if known is None:
             key = self._key(segment, MANIFEST)
-            known = read_manifest(_asked(lambda: bytes(self._bucket.get(key).bytes())))
+            known = read_manifest(self._content(key))
             self._manifests[segment.id] = known
             if len(self._manifests) > MOST_MANIFESTS:
                 self._manifests.popitem(last=False)
         return known
+
+    def _content(self, key: str) -> bytes:
+        return _asked(lambda: bytes(self._bucket.get(key).bytes()))
 
     def _range(self, segment: RemoteSegment, suffix: str, start: int, length: int) -> bytes:
         key = self._key(segment, suffix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
@@ -74,6 +74,11 @@ class RemoteSegment:
         for place, (epoch, first) in enumerate(self.epochs):
             is_last = place + 1 == len(self.epochs)
             yield epoch, first, self.end_offset if is_last else self.epochs[place + 1].start_offset - 1
+
+    def belongs(self, epoch_for: Callable[[int], int], log_start: int) -> bool:
+        """Whether the segment, as far as it is not below a log's start, has the leader epochs of that log."""
+        parts = [(epoch, max(first, log_start), end) for epoch, first, end in self.ends_of_epochs() if end >= log_start]
+        return all(epoch_for(first) == epoch == epoch_for(end) for epoch, first, end in parts)
 
     def end_in(self, epoch: int) -> int:
         """The last offset of a leader epoch of the segment."""

@@ -66,9 +66,7 @@ class TieredLog:
 
     def is_of_log(self, segment: RemoteSegment) -> bool:
         """Whether a segment, as far as it is not below the log's start, has the log's leader epochs."""
-        epoch_for, start = self.log.leader_epochs.epoch_for, self.log.log_start_offset
-        parts = [(epoch, max(first, start), end) for epoch, first, end in segment.ends_of_epochs() if end >= start]
-        return all(epoch_for(first) == epoch == epoch_for(end) for epoch, first, end in parts)
+        return segment.belongs(self.log.leader_epochs.epoch_for, self.log.log_start_offset)
 
     def readable(self) -> list[RemoteSegment]:
         """The log's segments in remote storage, in the order of offsets."""

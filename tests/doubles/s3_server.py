@@ -1,6 +1,7 @@
 """A server that speaks as much of S3's protocol as a client of objects needs: objects in memory, one bucket.
 
-PUT, GET with ranges, DELETE of one and of many, listing (version 2), uploads in parts. Signatures are not looked at.
+PUT, GET with ranges, DELETE of one and of many, listing (version 2, with delimiters), uploads in parts. Signatures are
+not looked at.
 """
 
 from __future__ import annotations
@@ -81,14 +82,20 @@ class S3Server:
         return _xml(f"<DeleteResult>{deleted}</DeleteResult>")
 
     def _list(self, request: web.Request) -> web.Response:
-        prefix = request.query.get("prefix", "")
+        prefix, delimiter = request.query.get("prefix", ""), request.query.get("delimiter")
+        keys = [key for key in sorted(self.objects) if key.startswith(prefix)]
+        folders: dict[str, None] = {}
+        if delimiter:
+            inside = {key: key[len(prefix) :].partition(delimiter) for key in keys}
+            folders = dict.fromkeys(prefix + first + delimiter for first, found, _ in inside.values() if found)
+            keys = [key for key, (_, found, _) in inside.items() if not found]
+        common = "".join(f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in folders)
         found = "".join(
             f"<Contents><Key>{escape(key)}</Key><Size>{len(body)}</Size><ETag>{_etag(body)}</ETag>"
             "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
-            for key, body in sorted(self.objects.items())
-            if key.startswith(prefix)
+            for key, body in ((key, self.objects[key]) for key in keys)
         )
-        return _xml(f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}</ListBucketResult>")
+        return _xml(f"<ListBucketResult><IsTruncated>false</IsTruncated>{found}{common}</ListBucketResult>")
 
     def _get(self, request: web.Request, key: str) -> web.Response:
         body = self.objects.get(key)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odradek_pipeline.datasource import walk
-from odradek_pipeline.datasource.walk import OpenLog
+from odradek_pipeline.datasource.places import OpenLog
 from odradek_pipeline.protocol.records.batch import BatchHeader, check_crc
 
 NO_END = 1 << 63

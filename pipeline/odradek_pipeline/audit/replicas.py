@@ -16,10 +16,10 @@ from typing import Any
 from odradek_pipeline.audit.groups import OFFSETS_TOPIC, CommitWatch
 from odradek_pipeline.audit.log_batches import Damage, Place, batches_in
 from odradek_pipeline.audit.sides import AuditError
-from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.folders import CLEANER, LOG_START, REPLICATION, Home, find_homes, read_checkpoint
 from odradek_pipeline.datasource.indexes import AbortedTxn, read_aborted
+from odradek_pipeline.datasource.places import open_log
 from odradek_pipeline.datasource.segments import Segment, list_segments
 from odradek_pipeline.protocol.records.batch import BatchHeader, advance_sequence
 from odradek_pipeline.protocol.records.build import ControlRecordType, read_control_batch
@@ -127,7 +127,7 @@ class ReplicaLog:
         epoch, least = -1, 0
         for segment in self._listing.segments:
             try:
-                with walk.open_log(segment.log) as log:
+                with open_log(segment.log) as log:
                     for place in batches_in(log, max(least, segment.base_offset)):
                         if isinstance(place, Damage):
                             self.found.add(place.kind, place.offset, place.text)

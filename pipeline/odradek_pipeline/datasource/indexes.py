@@ -11,6 +11,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError
+from odradek_pipeline.datasource.places import OpenLog, Place
 from odradek_pipeline.datasource.segments import Segment
-from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.batch import BatchHeader
 
 _ABORTED = struct.Struct(">hqqqq")
@@ -122,26 +123,27 @@ def read_time_index(segment: Segment) -> TimeIndex:
     return TimeIndex(timestamps[:count], offsets[:count] + segment.base_offset, complete)
 
 
-def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
-    """The entries, without most of the preallocated space: Kafka's active segments have 10 MB of zeros each."""
-    if path is None:
-        return np.empty(0, entry)
+def _read(place: Place | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
+    data = b"" if place is None else _written(place, entry.itemsize) if isinstance(place, str) else place.content()
+    return np.frombuffer(data, entry, len(data) // entry.itemsize)
+
+
+def _written(path: str, entry_size: int) -> bytes:
+    """An index without most of the preallocated space: Kafka's active segments have 10 MB of zeros each."""
     blocks = []
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             blocks.append(block)
-            if not any(block[-entry.itemsize :]):
+            if not any(block[-entry_size:]):
                 break
-    data = b"".join(blocks)
-    return np.frombuffer(data, entry, len(data) // entry.itemsize)
+    return b"".join(blocks)
 
 
 def read_aborted(segment: Segment) -> list[AbortedTxn]:
     """The aborted transactions whose markers are in the segment. Raises OSError, CorruptLogError."""
     if segment.txn_index is None:
         return []
-    with open(segment.txn_index, "rb") as file:
-        data = file.read()
+    data = Path(segment.txn_index).read_bytes() if isinstance(segment.txn_index, str) else segment.txn_index.content()
     found = []
     for version, producer_id, first, last, _ in _ABORTED.iter_unpack(
         data[: len(data) // _ABORTED.size * _ABORTED.size]
@@ -159,8 +161,11 @@ def read_open_transactions(folder: str, offset: int) -> dict[int, int] | None:
 
     None if the snapshot is torn, for instance because a broker is writing it. Raises OSError.
     """
-    with open(f"{folder}/{offset:020d}.snapshot", "rb") as file:
-        data = file.read()
+    return decode_open_transactions(Path(f"{folder}/{offset:020d}.snapshot").read_bytes())
+
+
+def decode_open_transactions(data: bytes) -> dict[int, int] | None:
+    """As `read_open_transactions`, from what is in the snapshot."""
     if len(data) < _SNAPSHOT_PREFIX.size + _SNAPSHOT_COUNT.size:
         return None
     version, crc = _SNAPSHOT_PREFIX.unpack_from(data)

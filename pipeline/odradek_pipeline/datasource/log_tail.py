@@ -18,8 +18,8 @@ from odradek_pipeline.datasource.indexes import (
     read_open_transactions,
     start_of,
 )
+from odradek_pipeline.datasource.places import OpenLog, open_log
 from odradek_pipeline.datasource.segments import Listing, Segment
-from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.batch import BatchHeader
 from odradek_pipeline.protocol.records.build import ControlRecordType, iter_records, read_end_marker
 
@@ -77,7 +77,7 @@ class LogTail:
         segment = listing.floor(self.end)
         while segment is not None:
             following = listing.after(segment)
-            with walk.open_log(segment.log) as log:
+            with open_log(segment.log) as log:
                 position, indexed_to = self._where(segment, log, limit)
                 whole_to = indexed_to if following is None else log.size
                 self._file = segment.base_offset, log.identity
@@ -127,14 +127,14 @@ class LogTail:
         """
         if walk.next_whole(log, self._position, segment.base_offset) == log.size:
             return True
-        with walk.open_log(log.path) as now:
+        with open_log(log.path) as now:
             return now.size > log.size and walk.whole_at(now, self._position, self.end)
 
     def is_still_torn(self) -> bool:
         """Whether the log's end is torn, also when looked at again. Raises OSError."""
         if self.torn is None:
             return False
-        with walk.open_log(self.torn[0]) as log:
+        with open_log(self.torn[0]) as log:
             return log.size > self.torn[1] and not walk.whole_at(log, self.torn[1], self.end)
 
     def _behind_damage(self, log: OpenLog) -> int:

@@ -21,6 +21,7 @@ from odradek_pipeline.datasource.indexes import AbortedTxn
 from odradek_pipeline.datasource.log_tail import LogTail
 from odradek_pipeline.datasource.options import HighWatermark, Isolation, SourceOptions
 from odradek_pipeline.datasource.segments import Listing, list_segments
+from odradek_pipeline.datasource.tier_view import TierView
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -71,8 +72,9 @@ class LogState:
 class LogView:
     """Looks at a log repeatedly, each time reading only what is new."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, tier: TierView | None = None) -> None:
         self._options = options
+        self._tier = tier
         self._topic_id: str | None = None
         self._tail: LogTail | None = None
         self._outdated = -1
@@ -100,12 +102,14 @@ class LogView:
             if checkpoints.least_end(home.partition):
                 self._check_end(home, checkpoints, 0, None)
             return None
-        first = listing.segments[0].base_offset
-        log_start = max(checkpoints.log_starts.get(home.partition, 0), first)
+        found_id = topic_id(home)
+        saved_start = checkpoints.log_starts.get(home.partition)
         limit = None
         if self._options.high_watermark is HighWatermark.CHECKPOINTED:
-            limit = max(checkpoints.high_watermarks.get(home.partition, 0), first)
-        found_id = topic_id(home)
+            limit = max(checkpoints.high_watermarks.get(home.partition, 0), listing.segments[0].base_offset)
+        if self._tier is not None:
+            listing = self._tier.joined(home.partition, found_id, listing, saved_start)
+        log_start = max(saved_start or 0, listing.segments[0].base_offset)
         if self._tail is None or found_id != self._topic_id:
             self._begin(listing, limit)
             if self._topic_id is not None:  # recreated: a broker writes its checkpoints some seconds later
@@ -163,6 +167,25 @@ class LogView:
             tail.advance(listing, limit)
         return tail
 
+    def look_at_tier(self, partition: TopicPartition, topic_id: str, tier: TierView) -> LogState | None:
+        """The part of a log that is in remote storage, which is all there is; None if that is nothing.
+
+        It ends where its last segment does, or a transaction that was open then began.
+        Raises DataSourceError or a subclass, OSError.
+        """
+        where = str(self._options.tier)
+        listing = tier.joined(partition, topic_id, Listing(where, (), ()), None)
+        last = listing.segments[-1].remote if listing.segments else None
+        if last is None:
+            return None
+        committed = self._options.isolation is Isolation.READ_COMMITTED
+        end = last.end_offset + 1
+        tail = LogTail(end, end, committed, self._options.fail_on_corruption)
+        if committed:
+            tail.open_transactions.update(tier.open_transactions(last))
+        stable = end if tail.first_unstable_offset is None else tail.first_unstable_offset
+        return LogState(Home(partition, where, where), topic_id, listing, listing.segments[0].base_offset, stable, tail)
+
     def forget(self, offset: int) -> None:
         """Forget what is only needed to read records before `offset`."""
         if self._tail is not None:
@@ -175,16 +198,21 @@ class Planner:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._views: dict[TopicPartition, LogView] = {}
+        self._tier = None if options.tier is None else TierView(options, options.tier)
 
     def look(self) -> dict[TopicPartition, LogState]:
         """The logs of the wanted partitions. Raises DataSourceError or a subclass, OSError."""
+        if self._tier is not None and not self._options.paths:
+            return self._look_at_tier(self._tier)
         gone: set[Home] = set()
         while True:
             homes = find_homes(self._options.paths, lambda partition: self._options.wants(*partition))
             checkpoints = {root: Checkpoints.read(root) for root in self._options.paths}
             states = {}
+            if self._tier is not None:
+                self._tier.refresh(frozenset(home.partition for home in homes))
             for home in homes:
-                view = self._views.setdefault(home.partition, LogView(self._options))
+                view = self._views.setdefault(home.partition, LogView(self._options, self._tier))
                 state = view.look(home, checkpoints[home.root])
                 if state is not None:
                     states[home.partition] = state
@@ -193,13 +221,21 @@ class Planner:
                 return states
             gone = missed  # the partition was deleted or moved, or is being created
 
+    def _look_at_tier(self, tier: TierView) -> dict[TopicPartition, LogState]:
+        tier.refresh(None)
+        states = {}
+        for partition, topic in tier.alone().items():
+            state = LogView(self._options).look_at_tier(partition, topic, tier)
+            if state is not None:
+                states[partition] = state
+        return states
+
     def check_topics(self, states: Mapping[TopicPartition, LogState]) -> None:
         """Raises DataSourceError if a named topic does not exist."""
         missing = (self._options.topics or frozenset()) - {partition.topic for partition in states}
         if missing:
-            raise DataSourceError(
-                f"No partition of {', '.join(sorted(missing))} is in {', '.join(self._options.paths)}."
-            )
+            where = ", ".join(self._options.paths) or self._options.tier
+            raise DataSourceError(f"No partition of {', '.join(sorted(missing))} is in {where}.")
 
     def forget(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Forget what is only needed to read records before these offsets."""

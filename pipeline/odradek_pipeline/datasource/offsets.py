@@ -11,8 +11,8 @@ from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, D
 from odradek_pipeline.datasource.indexes import read_time_index, start_of
 from odradek_pipeline.datasource.log_view import LogState
 from odradek_pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
+from odradek_pipeline.datasource.places import OpenLog, open_log
 from odradek_pipeline.datasource.segments import Segment
-from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.build import iter_records
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
@@ -93,7 +93,7 @@ def offset_for_timestamp(state: LogState, timestamp: int) -> int:
     """
     segments = state.listing.segments
     for segment in segments:
-        with walk.open_log(segment.log) as log:
+        with open_log(segment.log) as log:
             times = read_time_index(segment)
             last, known = times.last, times.floor(timestamp)
             if segment is not segments[-1] and last is not None and last[0] < timestamp and _is_so(log, segment, last):

@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek_pipeline.datasource.columns import COLUMNS
 from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.tiers import Tier, tier_of
 
 EARLIEST = -2
 LATEST = -1
@@ -25,6 +26,17 @@ class Isolation(Enum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
+class TierMetadata(Enum):
+    """Where it is written what is in remote storage: `__remote_log_metadata` in the data folders, the store itself.
+
+    AUTO: in the topic if it is in the folders.
+    """
+
+    AUTO = "auto"
+    TOPIC = "topic"
+    LISTING = "listing"
+
+
 class HighWatermark(Enum):
     """The end of a log for readers: every whole batch in the files, or the broker's own checkpoint of it."""
 
@@ -35,6 +47,8 @@ class HighWatermark(Enum):
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """The topics to read, and how. Sizes are bytes, timestamps milliseconds since 1970.
+
+    `tier`: where older segments are, if not in the folders of `paths` alone; without any folder: where all is.
 
     `topics` None: by `topics_pattern`, or else all but the internal ones. `partitions` None: all of them. Starts and
     ends are EARLIEST, LATEST or `Offsets`, None if the option was not given; a timestamp, if given, takes precedence.
@@ -58,6 +72,8 @@ class SourceOptions:
     fail_on_corruption: bool = True
     filter_pushdown: bool = False
     columns: tuple[str, ...] = tuple(COLUMNS)
+    tier: Tier | None = None
+    tier_metadata: TierMetadata = TierMetadata.AUTO
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -67,7 +83,7 @@ class SourceOptions:
         if unknown:
             known = ", ".join(name for name, _ in _OPTIONS)
             raise DataSourceError(f"Unknown option {', '.join(sorted(unknown))}; there are {known}.")
-        if not (options.get("path") or options.get("paths")):
+        if not (options.get("path") or options.get("paths") or options.get("tier")):
             raise DataSourceError("Option path is missing: the broker's log.dirs, or copies of them.")
         if "topics" in options and "topicspattern" in options:
             raise DataSourceError("Give either topics or topicsPattern.")
@@ -78,7 +94,12 @@ class SourceOptions:
                 values[attribute] = parse(text)
             except (ValueError, TypeError, AttributeError, re.error) as error:
                 raise DataSourceError(f"Option {name} cannot be {text!r}: {error}") from error
-        return cls(**values)
+        bucket = {name: values.pop(name, None) for name in _BUCKET}
+        if values.get("tier") is not None:
+            values["tier"] = tier_of(values["tier"], **bucket)
+        elif any(bucket.values()):
+            raise DataSourceError("Options s3Endpoint, s3Region, s3AccessKey and s3SecretKey are for a tier on S3.")
+        return cls(**{"paths": (), **values})
 
     def wants(self, topic: str, partition: int) -> bool:
         """Whether a partition is wanted. Those of internal topics are only if named or matched by a pattern."""
@@ -149,5 +170,12 @@ _OPTIONS: tuple[tuple[str, tuple[str, Callable[[str], Any]]], ...] = (
     ("failOnCorruption", ("fail_on_corruption", _bool)),
     ("filterPushdown", ("filter_pushdown", _bool)),
     ("columns", ("columns", _columns)),
+    ("tier", ("tier", str)),
+    ("tierMetadata", ("tier_metadata", lambda text: TierMetadata(text.lower()))),
+    ("s3Endpoint", ("endpoint", str)),
+    ("s3Region", ("region", str)),
+    ("s3AccessKey", ("access_key", str)),
+    ("s3SecretKey", ("secret_key", str)),
 )
+_BUCKET = ("endpoint", "region", "access_key", "secret_key")
 _PARSERS = {name.lower(): target for name, target in _OPTIONS}

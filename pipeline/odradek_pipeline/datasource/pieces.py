@@ -9,8 +9,8 @@ import numpy as np
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.indexes import AbortedTxn, read_offset_index
 from odradek_pipeline.datasource.offsets import OffsetRange
+from odradek_pipeline.datasource.places import OpenLog, Place, RemoteFileMissing, open_log
 from odradek_pipeline.datasource.segments import Segment
-from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
 
@@ -18,7 +18,7 @@ from odradek_pipeline.protocol.topic_partition import TopicPartition
 class Hint:
     """Where the first batch of a piece was: a position, valid only in the file with that identity."""
 
-    path: str
+    log: Place
     identity: tuple[int, int]
     position: int
 
@@ -27,7 +27,7 @@ class Hint:
 class Piece:
     """Offsets [start, end) of a partition in `folder`; a reader searches for them again if the hint is out of date.
 
-    `aborted` are the transactions whose records are left out.
+    `aborted` are the transactions whose records are left out, `remote` the segments that were in remote storage.
     """
 
     partition: TopicPartition
@@ -38,6 +38,7 @@ class Piece:
     size: int
     hint: Hint
     aborted: tuple[AbortedTxn, ...]
+    remote: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,9 @@ def pieces_of(wanted: OffsetRange, target: int) -> list[Piece]:
         start = max(cuts[at].offset, wanted.start) if at else wanted.start
         end = cuts[last + 1].offset if last + 1 < len(cuts) else wanted.end
         touching = tuple(aborted[at] for at in np.flatnonzero((bounds[:, 1] >= start) & (bounds[:, 0] < end)))
-        home = state.home
-        pieces.append(Piece(home.partition, home.folder, state.topic_id, start, end, size, cuts[at].hint, touching))
+        home, hint = state.home, cuts[at].hint
+        remote = tuple(segment for segment in state.listing.overlapping(start, end) if segment.remote is not None)
+        pieces.append(Piece(home.partition, home.folder, state.topic_id, start, end, size, hint, touching, remote))
         at = last + 1
     return pieces
 
@@ -81,16 +83,28 @@ def _cuts(wanted: OffsetRange, target: int) -> list[_Cut]:
     listing = wanted.state.listing
     cuts = []
     for segment in listing.overlapping(wanted.start, wanted.end):
-        with walk.open_log(segment.log) as log:
-            following = listing.after(segment)
-            inside = (
-                wanted.start <= segment.base_offset and following is not None and following.base_offset <= wanted.end
-            )
-            if inside and log.size <= target:
-                cuts.append(_Cut(segment.base_offset, Hint(log.path, log.identity, 0), log.size))
-            else:
-                cuts += _cuts_in(wanted, target, segment, log)
+        following = listing.after(segment)
+        inside = wanted.start <= segment.base_offset and following is not None and following.base_offset <= wanted.end
+        whole = None if segment.remote is None else _Cut(segment.base_offset, _anywhere(segment), segment.remote.size)
+        if whole is not None and inside and whole.size <= target:
+            cuts.append(whole)
+            continue
+        try:
+            with open_log(segment.log) as log:
+                if inside and log.size <= target:
+                    cuts.append(_Cut(segment.base_offset, Hint(segment.log, log.identity, 0), log.size))
+                else:
+                    cuts += _cuts_in(wanted, target, segment, log)
+        except RemoteFileMissing:
+            if whole is None:
+                raise
+            cuts.append(whole)  # who reads it will tell
     return cuts
+
+
+def _anywhere(segment: Segment) -> Hint:
+    """The beginning of a segment in remote storage, which is not looked at for that."""
+    return Hint(segment.log, (0, 0), 0)
 
 
 def _cuts_in(wanted: OffsetRange, target: int, segment: Segment, log: OpenLog) -> list[_Cut]:
@@ -111,7 +125,7 @@ def _cuts_in(wanted: OffsetRange, target: int, segment: Segment, log: OpenLog) -
             at += 1
     bounds = [position for _, position in places[1:]] + [max(end, places[-1][1])]
     return [
-        _Cut(offset, Hint(log.path, log.identity, position), following - position)
+        _Cut(offset, Hint(segment.log, log.identity, position), following - position)
         for (offset, position), following in zip(places, bounds, strict=True)
     ]
 

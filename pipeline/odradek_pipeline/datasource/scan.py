@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
@@ -17,8 +17,10 @@ from odradek_pipeline.datasource.folders import CLEANER, RECOVERY_POINT, Home, f
 from odradek_pipeline.datasource.indexes import read_offset_index, read_time_index, start_of
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.pieces import Hint, Piece
+from odradek_pipeline.datasource.places import OpenLog, RemoteFileMissing, open_log
 from odradek_pipeline.datasource.segments import Listing, Segment, base_offset_of, list_segments
-from odradek_pipeline.datasource.walk import OpenLog
+from odradek_pipeline.datasource.tier_metadata import TOPIC
+from odradek_pipeline.datasource.tier_view import TierView
 from odradek_pipeline.protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -27,6 +29,7 @@ from odradek_pipeline.protocol.records.batch import (
     check_crc,
     read_header,
 )
+from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,10 @@ class PieceScan:
     """Yields (header, bytes) of every batch with offsets in the piece, including control batches and aborted ones.
 
     `damaged_from` is where damage began that was left out; whoever wants to know takes it, and sets it to None.
+
+    Which segments are in remote storage, the plan knows. It is only asked again about what is not where it was: local
+    segments may have gone there since, and remote ones are removed by retention.
+
     Raises DataLossError, CorruptLogError, DataSourceError, OSError.
     """
 
@@ -47,9 +54,12 @@ class PieceScan:
     damaged_from: int | None = None
     _cursor: int = field(init=False)
     _done_with: tuple[str, tuple[int, int]] | None = None
+    _remote: tuple[Segment, ...] = field(init=False)
+    _missing: str | None = None
 
     def __post_init__(self) -> None:
         self._cursor = self.piece.start
+        self._remote = self.piece.remote
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
         yield from self._from_hint(self.piece.hint)
@@ -59,23 +69,37 @@ class PieceScan:
                 segment = self._next_segment()
                 if segment is None:
                     return
-                with walk.open_log(segment.log) as log:
+                with open_log(segment.log) as log:
                     attempts = 0
                     yield from self._file(log, start_of(log, segment, self._cursor))
+            except RemoteFileMissing as error:
+                self._look_again(str(error.filename))
             except FileNotFoundError as error:
                 attempts += 1  # the file was renamed or removed between listing and opening
                 if attempts == _ATTEMPTS:
                     raise DataSourceError(f"The files of {self.piece.partition} go faster than they open.") from error
 
+    def _look_again(self, missing: str) -> None:
+        """Ask what is in remote storage, from where `missing` has gone. Raises DataLossError if it should be there."""
+        segment = self._listing(anew=True).floor(self._cursor)
+        if missing == self._missing:
+            remote = None if segment is None else segment.remote
+            end = self.piece.end if remote is None else min(remote.end_offset + 1, self.piece.end)
+            self._lost(end, f"{missing} is missing, and {TOPIC} has it")
+        self._missing = missing
+
     def _from_hint(self, hint: Hint) -> Iterator[tuple[BatchHeader, memoryview]]:
         """The batches from the hint on; none if the file is a different one by now."""
         piece = self.piece
         try:
-            with walk.open_log(hint.path) as log:
+            with open_log(hint.log) as log:
                 first = walk.header_at(log, hint.position, 0)
                 known = not hint.position or (first is not None and first.base_offset <= piece.start)
                 home = Home(piece.partition, "", piece.folder)
-                if log.identity == hint.identity and known and topic_id(home) == piece.topic_id:
+                is_same = not isinstance(hint.log, str) or (  # what is in remote storage never changes
+                    log.identity == hint.identity and topic_id(home) == piece.topic_id
+                )
+                if known and is_same:
                     yield from self._file(log, hint.position)
         except FileNotFoundError:
             return
@@ -85,7 +109,9 @@ class PieceScan:
     def _next_segment(self) -> Segment | None:
         """The segment to go on in, in the folder as it is now; None if the rest of the piece is gone, and may be."""
         listing = self._listing()
-        if listing is None or not listing.segments:
+        if self.options.tier is not None and self._leaves_out(listing.floor(self._cursor)):
+            listing = self._listing(anew=True)
+        if not listing.segments:
             self._lost(self.piece.end, "its folder is gone")
             return None
         segment = listing.floor(self._cursor)
@@ -93,17 +119,34 @@ class PieceScan:
             first = listing.segments[0].base_offset
             self._lost(min(first, self.piece.end), f"the log starts at offset {first} now")
             return listing.segments[0] if self._cursor < self.piece.end else None
-        with walk.open_log(segment.log) as log:
-            if (log.path, log.identity) != self._done_with:
-                return segment
+        if not self._leaves_out(segment):
+            with open_log(segment.log) as log:
+                if (log.path, log.identity) != self._done_with:
+                    return segment
+                if segment.remote is not None and log.size < segment.remote.size:
+                    self._cut(log, segment.remote)
         following = listing.after(segment)
         if following is None:
             self._lost(self.piece.end, f"the log ends at offset {self._cursor} now")
             return None
         if self._cursor < following.base_offset:
-            self._check_gap(segment, following.base_offset)
+            if segment.remote is None:
+                self._check_gap(segment, following.base_offset)
+            elif segment.remote.end_offset + 1 < following.base_offset:
+                self._lost(following.base_offset, "they are not in remote storage")
             self._cursor = following.base_offset
         return following
+
+    def _leaves_out(self, segment: Segment | None) -> bool:
+        """Whether a segment, the last one up to the next offset, does not have it."""
+        return segment is None or (segment.remote is not None and segment.remote.end_offset < self._cursor)
+
+    def _cut(self, log: OpenLog, remote: RemoteSegment) -> None:
+        text = f"{log.path} has {log.size} of {remote.size} bytes, and ends at offset {self._cursor}"
+        if self.options.fail_on_corruption:
+            raise CorruptLogError(f"{text}. With failOnCorruption=false its end is left out.")
+        self._leave_out()
+        logger.warning("remote segment was cut: %s", text)
 
     def _check_gap(self, segment: Segment, base_offset: int) -> None:
         """Check a gap between segments. Compaction leaves some, but only below what a broker has checkpointed.
@@ -111,7 +154,7 @@ class PieceScan:
         Any other gap means an incomplete copy: a segment was not whole yet when the next one was copied. So does an
         index that has entries for what its log has not: compaction writes the indexes anew.
         """
-        folder = os.path.dirname(segment.log)
+        folder = os.path.dirname(str(segment.log))
         known = [read_checkpoint(os.path.dirname(folder), name) for name in (CLEANER, RECOVERY_POINT)]
         explained = max(explained_by.get(self.piece.partition, 0) for explained_by in known)
         indexed = [*read_offset_index(segment).offsets[-1:], *read_time_index(segment).offsets[-1:]]
@@ -130,13 +173,22 @@ class PieceScan:
         self._leave_out()
         logger.warning("gap in a log: %s", text)
 
-    def _listing(self) -> Listing | None:
-        """The files of the partition, wherever they are now."""
+    def _listing(self, anew: bool = False) -> Listing:
+        """The files of the partition, wherever they are now; `anew`: as the tier has them now, too."""
         piece = self.piece
+        listing = Listing(piece.folder, (), ())
         for home in find_homes(self.options.paths, lambda partition: partition == piece.partition):
             if topic_id(home) == piece.topic_id:
-                return list_segments(home.folder)
-        return None
+                listing = list_segments(home.folder)
+        if anew and self.options.tier is not None:
+            tier = TierView(self.options, self.options.tier)
+            tier.refresh(frozenset((piece.partition,)))
+            listing = tier.joined(piece.partition, piece.topic_id, listing, None)
+            self._remote = tuple(segment for segment in listing.segments if segment.remote is not None)
+            return listing
+        first = listing.segments[0].base_offset if listing.segments else piece.end
+        remote = tuple(segment for segment in self._remote if segment.base_offset < first)
+        return replace(listing, segments=(*remote, *listing.segments))
 
     def _lost(self, up_to: int, why: str) -> None:
         text = f"Offsets {self._cursor} to {up_to - 1} of {self.piece.partition} cannot be read: {why}."
@@ -190,11 +242,7 @@ class PieceScan:
             return following.base_offset < header.next_offset
         listing = self._listing()
         own = base_offset_of(log.path)
-        behind = (
-            ()
-            if listing is None
-            else (segment.base_offset for segment in listing.segments if segment.base_offset > own)
-        )
+        behind = (segment.base_offset for segment in listing.segments if segment.base_offset > own)
         return any(base_offset < header.next_offset for base_offset in behind)
 
     def _leave_out(self) -> None:

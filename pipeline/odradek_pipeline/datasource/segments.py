@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.places import Place, open_log
+from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex))(\.swap|\.cleaned)?")
 _SNAPSHOT = re.compile(r"(\d{20})\.snapshot")
@@ -20,13 +22,17 @@ _LISTINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment: the offset that it starts at, its log, and those of its indexes that exist."""
+    """One segment: the offset that it starts at, its log, and those of its indexes that exist.
+
+    `remote`: what is known of it if it is in remote storage.
+    """
 
     base_offset: int
-    log: str
-    index: str | None
-    time_index: str | None
-    txn_index: str | None
+    log: Place
+    index: Place | None
+    time_index: Place | None
+    txn_index: Place | None
+    remote: RemoteSegment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ def _steady_names(folder: str) -> set[str]:
 
 
 def _end_of_swap(folder: str, base: int) -> int:
-    with walk.open_log(f"{folder}/{base:020d}.log.swap") as log:
+    with open_log(f"{folder}/{base:020d}.log.swap") as log:
         end = base + 1
         for _, header in walk.headers(log, 0):
             end = header.next_offset

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql.datasource import InputPartition
 
-from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.errors import DataLossError, DataSourceError
 from odradek_pipeline.datasource.log_view import LogState
 from odradek_pipeline.datasource.offsets import OffsetRange
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.pieces import Piece, pieces_of, size_of
+from odradek_pipeline.datasource.places import RemoteFileMissing
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
 SMALL_BYTES = 8 << 20
@@ -34,10 +35,16 @@ def splits_of(
 
     Raises DataSourceError or a subclass, OSError.
     """
+    missing: set[str] = set()
     for _ in range(_ATTEMPTS):
         states = look()
         try:
             return plan_splits(ranges(states), options.split_bytes, options.min_partitions)
+        except RemoteFileMissing as error:
+            name = str(error.filename)
+            if name in missing:
+                raise DataLossError(f"{name} is missing, and what is known of remote storage has it.") from error
+            missing.add(name)
         except FileNotFoundError:
             continue  # a segment was compacted or deleted since the look
     raise DataSourceError("The files of the logs go faster than they can be opened.")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.places import OpenLog
 from odradek_pipeline.protocol.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -27,34 +24,6 @@ _SEARCH_BYTES = 1 << 20
 _FAR = 1 << 40
 _SMALLEST_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 _LENGTH = struct.Struct(">8xi4xb")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenLog:
-    """An open log file; its content stays readable whatever happens to its name.
-
-    `identity` distinguishes it from another file of that name; `size` is its size when opened.
-    """
-
-    path: str
-    descriptor: int
-    identity: tuple[int, int]
-    size: int
-
-    def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes, fewer at the file's end. Raises OSError."""
-        return os.pread(self.descriptor, size, position)
-
-
-@contextmanager
-def open_log(path: str) -> Iterator[OpenLog]:
-    """Open a log for reading. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        found = os.fstat(descriptor)
-        yield OpenLog(path, descriptor, (found.st_dev, found.st_ino), found.st_size)
-    finally:
-        os.close(descriptor)
 
 
 def header_at(log: OpenLog, position: int, least_offset: int) -> BatchHeader | None:
@@ -102,10 +71,9 @@ def whole_at(log: OpenLog, position: int, least_offset: int) -> bool:
 def next_whole(log: OpenLog, position: int, least_offset: int) -> int:
     """The first position from here on of a batch with a correct checksum; the file's size if there is none.
 
-    For going on after damage: offsets are at least `least_offset`, and not absurdly higher. What was only allocated
-    (Kafka's `log.preallocate`) is passed over by the file system.
+    For going on after damage: offsets are at least `least_offset`, and not absurdly higher.
     """
-    while (position := _next_data(log, position)) + HEADER_SIZE <= log.size:
+    while (position := log.next_data(position)) + HEADER_SIZE <= log.size:
         block = log.read(_SEARCH_BYTES, position)
         count = len(block) - HEADER_SIZE + 1
         if count <= 0:
@@ -130,16 +98,6 @@ def left_out(log: OpenLog, position: int, resumed: int, next_offset: int) -> str
         if header is None
         else (f"{size}, {header.base_offset - next_offset} offsets, are left out; resumed at position {resumed}.")
     )
-
-
-def _next_data(log: OpenLog, position: int) -> int:
-    """The first position from here on that was ever written to; the file's size if there is none."""
-    try:
-        return min(os.lseek(log.descriptor, position, os.SEEK_DATA), log.size)
-    except OSError as error:
-        if error.errno != errno.ENXIO:
-            raise
-        return log.size
 
 
 def _plausible(log: OpenLog, position: int, chunk: bytes, at: int, least_offset: int) -> BatchHeader | None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from odradek_pipeline.audit.findings import Ranges
 from odradek_pipeline.audit.log_batches import NO_END, Damage, Place, batches_in
 from odradek_pipeline.audit.sides import AuditError
-from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.folders import CLEANER, LOG_START, Home, read_checkpoint, topic_id
 from odradek_pipeline.datasource.indexes import AbortedBatches, AbortedTxn, read_aborted
+from odradek_pipeline.datasource.places import open_log
 from odradek_pipeline.datasource.segments import list_segments
 from odradek_pipeline.protocol.records.batch import BatchHeader, read_header, set_offsets_and_epoch
 from odradek_pipeline.protocol.records.build import (
@@ -79,7 +79,7 @@ class Replica:
             if before <= start:
                 continue
             try:
-                with walk.open_log(segment.log) as log:
+                with open_log(segment.log) as log:
                     for found in batches_in(log, segment.base_offset, before):
                         if isinstance(found, Damage) or found.header.next_offset > start:
                             yield found

@@ -14,6 +14,7 @@ from odradek_pipeline.datasource import CorruptLogError, walk
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.log_view import Planner
 from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.places import LocalLog, open_log
 from protocol.records.batch import LOG_OVERHEAD, MAGIC_AT
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
@@ -49,7 +50,7 @@ def flips(path: Path, places: Iterator[int] | range) -> Iterator[int]:
 
 def important_bits(path: Path) -> Iterator[int]:
     """Every bit of what a header says of the batch's place and offsets, and one of every tenth other byte."""
-    with walk.open_log(str(path)) as log:
+    with open_log(str(path)) as log:
         starts = [position for position, _ in walk.headers(log, 0)]
     fields = {start + byte for start in starts for byte in (*range(LOG_OVERHEAD), MAGIC_AT, *LAST_OFFSET_DELTA)}
     for byte in range(path.stat().st_size):
@@ -187,7 +188,7 @@ def test_what_a_broker_is_still_writing_is_no_damage(rig: Rig, monkeypatch: pyte
     good = path.read_bytes()
     path.write_bytes(good[:-7])
 
-    def finished(log: walk.OpenLog, position: int, least_offset: int) -> int:
+    def finished(log: LocalLog, position: int, least_offset: int) -> int:
         path.write_bytes(good)
         return position + 1
 
@@ -219,13 +220,13 @@ def test_allocated_space_behind_the_end_is_passed_over_quickly(rig: Rig, monkeyp
     path = segments(rig)[-1]
     os.truncate(path, 1 << 30)
     read_bytes = []
-    real = walk.OpenLog.read
+    real = LocalLog.read
 
-    def counted(log: walk.OpenLog, size: int, position: int) -> bytes:
+    def counted(log: LocalLog, size: int, position: int) -> bytes:
         data = real(log, size, position)
         read_bytes.append(len(data))
         return data
 
-    monkeypatch.setattr(walk.OpenLog, "read", counted)
+    monkeypatch.setattr(LocalLog, "read", counted)
     assert read(reader_of(rig.root)) == list(range(COUNT))
     assert sum(read_bytes) < 16 << 20
