@@ -14,16 +14,19 @@ class Position:
         next_offset: the offset of the next record to read.
         end: what is to be read for all to be known that there was when the reading began; None if not asked for yet.
         known: done once all of that is read.
+        restarts: how often it was read anew.
     """
 
     next_offset: int = 0
     end: int | None = None
     known: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    restarts: int = 0
     _waiting: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
     def restart(self, start: int, end: int) -> None:
         """Read anew, from `start` on; all is known again at `end`."""
         self.next_offset, self.end = start, end
+        self.restarts += 1
         if self.known.done():
             self.known = asyncio.get_running_loop().create_future()
 

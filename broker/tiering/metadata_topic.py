@@ -36,6 +36,7 @@ from protocol.errors import (
     Timeout,
     UnknownTopicOrPartition,
 )
+from protocol.primitives import DecodeError
 from protocol.records.build import Record, build_batch, iter_records
 from storage.append_types import AppendOrigin
 
@@ -149,7 +150,7 @@ class MetadataTopic:
                         if self._positions.get(found.partition) is wanted[found.partition]:
                             await self._found(wanted[found.partition], found)
                     says = True
-                except (KafkaError, PeerError) as error:
+                except (KafkaError, PeerError, DecodeError) as error:
                     if says:
                         logger.warning("metadata of remote storage not read", leader=leader, error=str(error))
                     says = False
@@ -169,15 +170,18 @@ class MetadataTopic:
             logger.warning("metadata of remote storage read anew", partition=found.partition, end=found.end)
             position.restart(found.start, found.end)
             self._forget(found.partition)
-        count = 0
+        count, restarts = 0, position.restarts
         for batch, header in batches_in(found.data):
             try:
                 for record in iter_records(batch, header) if not header.is_control else ():
-                    if record.offset >= position.next_offset:
+                    if record.offset >= position.next_offset:  # else another leader's reader has come before
                         self._take(record)
+                        position.next_offset = record.offset + 1
                     count += 1
                     if not count % RECORDS_AT_A_TIME:
                         await self._clock.sleep(0)
+                        if position.restarts != restarts:
+                            return
             except ValueError as error:
                 logger.error("batch of remote storage left out", offset=header.base_offset, error=str(error))
             position.move(max(position.next_offset, header.next_offset))

@@ -131,7 +131,8 @@ class TieredPartition:
         if self.leads and self.is_known and partition.led_since != self._led_since:
             self._led_since = partition.led_since
             self.look()
-            starts = (segment.start_offset for segment in self.tier.readable())
+            epochs = [entry.epoch for entry in self.log.leader_epochs.entries]
+            starts = (segment.start_offset for segment in self.tier.segments.readable(epochs))
             start = min((self.log.local_log_start_offset, *starts))
             self.log.increment_log_start_offset(min(start, partition.high_watermark))
 

@@ -112,6 +112,8 @@ def _append(log: UnifiedLog, batch: memoryview, header: BatchHeader, now_ms: int
 class Truncation:
     """Drops everything from `offset` on; with `log_start_offset` everything at all: the next append gets `offset`.
 
+    A tiered log that is cut below its own segments begins at its start, as an empty replica's does.
+
     In any case no leader epoch remains that has no records: this node may have led in it and appended nothing, and the
     leader knows nothing of it.
 
@@ -123,6 +125,8 @@ class Truncation:
     def __init__(self, log: UnifiedLog, offset: int, log_start_offset: int | None = None) -> None:
         self.is_anew = log_start_offset is not None
         if log_start_offset is None and offset < log.segments.first.base_offset:
+            if log.config.remote_storage:  # what comes before is in remote storage, with its epochs and producers
+                offset = min(offset, log.log_start_offset)
             log_start_offset = offset
         self._log = log
         self.offset = offset

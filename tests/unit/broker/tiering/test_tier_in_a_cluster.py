@@ -227,3 +227,33 @@ async def test_a_copy_that_another_broker_has_removed_before_it_was_finished_lea
         assert {one.segment_id for one in cluster.stored()} == {begun.id}
         copies.run_next()
         assert cluster.stored() == []
+
+
+async def test_an_unclean_election_leaves_what_the_new_leader_has_and_loses_nothing_of_that() -> None:
+    """The old leader had copied further; its replica begins anew, from the log's start."""
+    async with TieredCluster() as cluster:
+        configs = {"unclean_leader_election_enable": "true", "min_insync_replicas": "1"}
+        await cluster.create_tiered("t", (2, 3), **configs)
+        await cluster.append(*VALUES[:6])
+        await cluster.clock.run(3_000)
+        await cluster.kill(3)
+        await cluster.clock.run(15_000)
+        await cluster.append(*VALUES[6:])
+        await cluster.clock.run(5_000)
+        assert cluster.partition(2).log.tier.highest_offset == 38
+        await cluster.kill(2)
+        await cluster.clock.run(15_000)
+        await cluster.start(3)
+        await cluster.clock.run(20_000)
+        assert cluster.leader() == 3
+        kept = await cluster.read_all()
+        assert kept == VALUES[:6]
+        await cluster.append(*VALUES[::-1])
+        await cluster.clock.run(5_000)
+        assert await cluster.read_all() == kept + VALUES[::-1]
+        await cluster.start(2)
+        await cluster.clock.run(20_000)
+        assert cluster.in_sync() == [2, 3]
+        await cluster.move(2)
+        assert cluster.partition(2).log_start_offset == 0
+        assert await cluster.read_all() == kept + VALUES[::-1]

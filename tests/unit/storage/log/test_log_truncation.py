@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from storage.append_types import LogConfig
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import Rig, append, batch
 from tests.unit.storage.truncating import truncate_fully_and_start_at, truncate_to
@@ -46,3 +47,14 @@ def test_a_reader_keeps_its_descriptor_through_a_truncation(fs: MemoryFileSystem
     open_files = fs.open_files
     segment.file.release()
     assert fs.open_files == open_files - 1
+
+
+def test_a_tiered_log_that_is_cut_below_its_segments_begins_at_its_start(fs: MemoryFileSystem) -> None:
+    """Else nobody would know any more that what comes before is in remote storage."""
+    rig = Rig(fs, LogConfig(remote_storage=True))
+    log = rig.log()
+    truncate_fully_and_start_at(log, 100)
+    append(log)
+    log.log_start_offset = 7
+    truncate_to(log, 50)
+    assert (log.log_start_offset, log.log_end_offset) == (7, 7)
