@@ -146,8 +146,8 @@ class Record:
 
     def json(self) -> Any:
         """Read the value as JSON, or by its schema if it has one. Raises ValueError if it is none."""
-        if self.schema is not None and self.schema.problem is None:
-            return self.schema.content
+        if self.schema is not None and (self.schema.problem is None or (self.value or b"").startswith(b"\0")):
+            return self.decoded
         if self.value is None:
             raise ValueError(f"offset {self.offset} of {self.topic}-{self.partition} is a tombstone, and no JSON")
         try:

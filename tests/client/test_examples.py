@@ -44,7 +44,7 @@ def passed(output: str, pattern: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "tests"), [("aiokafka_orders", 5), ("confluent_payments", 4), ("faststream_service", 5)]
+    ("name", "tests"), [("aiokafka_orders", 5), ("confluent_payments", 6), ("faststream_service", 5)]
 )
 def test_python(name: str, tests: int) -> None:
     status, output = run(name, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")

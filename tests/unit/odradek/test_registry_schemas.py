@@ -139,3 +139,5 @@ def test_a_record_that_is_not_decoded_says_why() -> None:
     record = answered(schema={"id": 1, "type": None, "problem": "the registry has no schema 1"})
     with pytest.raises(ValueError, match="at offset 3 of t-0 is not decoded by schema 1: the registry has no schema 1"):
         _ = record.decoded
+    with pytest.raises(ValueError, match="is not decoded by schema 1: the registry has no schema 1"):
+        record.json()
