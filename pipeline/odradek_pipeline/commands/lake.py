@@ -166,6 +166,18 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     help="number of records to infer a schema from",
 )
 @click.option(
+    "--infer-again", is_flag=True, help="at each start, add the fields that the newest records have to inferred schemas"
+)
+@click.option(
+    "--unknown-fields",
+    is_flag=False,
+    flag_value="unknown_fields",
+    default="",
+    metavar="[COLUMN]",
+    help="keep the fields of JSON that the schema does not name, in a column of this name, by default unknown_fields  "
+    "[default: they are counted and left out]",
+)
+@click.option(
     "--parallel",
     type=click.IntRange(1),
     default=4,

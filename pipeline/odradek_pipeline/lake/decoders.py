@@ -1,7 +1,7 @@
 """Payloads decoded with one schema: in the JVM those of Avro and JSON Schema, in Python those of Protobuf.
 
-Each gives a struct: `value`, of the column's type; `problem`, null if there is none; `unknown`, the paths of fields
-that the schema does not name.
+Each gives a struct: `value`, of the column's type; `problem`, null if there is none; `unknown`, the names of fields
+that the schema does not name; and, but for Protobuf, `kept`, what is in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import types as T
 
 from odradek_pipeline import json_text
-from odradek_pipeline.lake import avro_types, json_schema, records, reshape
+from odradek_pipeline.lake import avro_types, json_schema, records, reshape, unknown
 from odradek_pipeline.lake.widening import NoColumn, column_type
 from odradek_pipeline.registry import AVRO, JSON, PROTOBUF, RegisteredSchema
 from odradek_pipeline.schemas.errors import MissingLibraryError, SchemaError
@@ -69,10 +69,11 @@ class AvroDecoder:
 
 @dataclass(frozen=True, slots=True)
 class JsonDecoder:
-    """Spark's own `from_json`, with a struct made of the JSON Schema."""
+    """Spark's own `from_json`, with a struct made of the JSON Schema. `keeps`: also what is in unknown fields."""
 
     column: T.StructType
     required: T.StructType
+    keeps: bool = False
 
     def decoded(self, payload: Column, column: T.DataType, misfit: str) -> Column:
         from pyspark.sql import functions as F
@@ -80,10 +81,11 @@ class JsonDecoder:
         def judged(found: Column) -> Column:
             problem = records.problem_of(payload, found, self.required)
             value = reshape.reshaped(records.first_of(found), self.column, column)
-            unknown = records.unknown_fields(payload.cast("string"), self.column)
             good = problem.isNull()
+            named = F.when(good, unknown.names(payload.cast("string"), self.column))
             said = F.when(~good, F.concat(F.lit(f"{misfit}: "), problem))
-            return _decoded(F.when(good, value), said, F.when(good, unknown))
+            kept = records.kept(named, payload, self.column) if self.keeps else None
+            return _decoded(F.when(good, value), said, named, kept)
 
         return _let(json_text.parsed(records.text_for(payload, self.column), self.column), judged)
 
@@ -170,10 +172,11 @@ def _avro(schema: RegisteredSchema) -> AvroDecoder:
     return AvroDecoder(found.read, json.dumps(wrapped), column_type(found.read))
 
 
-def _decoded(value: Column, problem: Column, unknown: Column) -> Column:
+def _decoded(value: Column, problem: Column, named: Column, kept: Column | None = None) -> Column:
     from pyspark.sql import functions as F
 
-    return F.struct(value.alias("value"), problem.alias("problem"), unknown.alias("unknown"))
+    kept = F.lit(None).cast(unknown.MAP) if kept is None else kept
+    return F.struct(value.alias("value"), problem.alias("problem"), named.alias("unknown"), kept.alias("kept"))
 
 
 def _let(value: Column, use: Callable[[Column], Column]) -> Column:

@@ -13,7 +13,7 @@ import structlog
 
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
-from odradek_pipeline.lake import envelope, partitioning, records, schemas
+from odradek_pipeline.lake import envelope, partitioning, records, schemas, widening
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import BY_DATE, UNDIVIDED, Partitioning
 from odradek_pipeline.lake.schema_ids import SchemaIds
@@ -21,7 +21,7 @@ from odradek_pipeline.lake.settings import LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -42,14 +42,15 @@ MOST_NAMES = 100
 class IngestServices:
     """The services that the ingests of a job share.
 
-    `counted` is called for each batch: topic, records, dead letters among them, records with unknown fields.
+    `counted` is called for each batch: topic, records, dead letters among them, records with unknown fields, and how
+    many have each of these by name.
     """
 
     spark: SparkSession
     files: Files
     admin: Admin
     settings: LakeSettings
-    counted: Callable[[str, int, int, int], None]
+    counted: Callable[[str, int, int, int, Mapping[str, int]], None]
     registry: Registry | None = None
 
 
@@ -70,7 +71,8 @@ class Ingest(ABC):
         self._settings = around.settings
         self._checkpoint = Checkpoint(around.files, around.settings.checkpoint(topic))
         self._state: TopicState | None = None
-        self._named: set[str] = set()
+        self._named: list[str] = []
+        self._inferred_again = False
         self._stopping = threading.Event()
         self._registered = self._registered_topic()
         self._divided: Partitioning = BY_DATE
@@ -101,7 +103,9 @@ class Ingest(ABC):
         self._divided = self._division(state, schema)
         if state is None:
             made = new_state(self.topic, topic_id, self._settings.table_format, schema)
-            state = replace(made, partitioning=partitioning.text_of(self._divided), upsert=self.upsert)
+            kept_in = self._settings.unknown_fields
+            by = partitioning.text_of(self._divided)
+            state = replace(made, partitioning=by, upsert=self.upsert, unknown_fields=kept_in)
             self._checkpoint.save(state)
         else:
             state = self._carry_on(state, topic_id, schema)
@@ -126,7 +130,8 @@ class Ingest(ABC):
 
         registry = self._around.registry or Registry("")
         ids = SchemaIds(self._around.files, self._settings.checkpoint(self.topic))
-        return RegisteredTopic(self.topic, specs, registry, ids, self._settings.table_format, self._stopping)
+        keeps = bool(self._settings.unknown_fields)
+        return RegisteredTopic(self.topic, specs, registry, ids, self._settings.table_format, self._stopping, keeps)
 
     def check_topic(self, topic_id: str | None) -> None:
         """Raises LakeError unless this is the id of the topic that the run began with."""
@@ -212,7 +217,8 @@ class Ingest(ABC):
 
         for earlier in state.schemas:
             if earlier.schema is not None and schema is not None and REGISTERED not in schema:
-                schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
+                before, now = StructType.fromJson(earlier.schema), StructType.fromJson(schema)
+                schemas.check_evolution(self.topic, before, now, self._settings.table_format)
         logger.info("schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
@@ -229,10 +235,8 @@ class Ingest(ABC):
         if not spec.json:
             return None
         if spec.inferred and state is not None and state.newest_schema is not None:
-            return state.newest_schema
-        struct = schemas.infer(self._around.spark, self._sample()) if spec.inferred else schemas.declared_struct(spec)
-        if struct is not None and spec.inferred and envelope.has_one(self._settings.envelopes, self.topic):
-            struct = envelope.within(struct)
+            return self._grown(state.newest_schema)
+        struct = self._inferred(self._sample()) if spec.inferred else schemas.declared_struct(spec)
         if struct is None:
             return {}
         schema = schemas.as_json(struct)
@@ -240,6 +244,38 @@ class Ingest(ABC):
             schemas.check_names(self.topic, struct, self._settings.table_format)
             schemas.check_types(self.topic, struct, self._settings.table_format)
         return schema
+
+    def _inferred(self, sample: DataFrame) -> StructType | None:
+        struct = schemas.infer(self._around.spark, sample)
+        if struct is not None and envelope.has_one(self._settings.envelopes, self.topic):
+            return envelope.within(struct)
+        return struct
+
+    def _grown(self, before: dict[str, object]) -> dict[str, object]:
+        """The inferred schema with the fields that the newest records have besides, once in a run of the job."""
+        from pyspark.sql.types import StructType
+
+        if not self._settings.infer_again or self._inferred_again:
+            return before
+        self._inferred_again = True
+        first, last = self._around.admin.offsets(self.topic)
+        ends = spread(first, last, self._settings.infer_records)
+        newest = {partition: last[partition] - (ends[partition] - first[partition]) for partition in first}
+        found = self._inferred(self._range(newest, last))
+        if found is None:
+            return before
+        old = StructType.fromJson(before)
+        new = widening.grown(old, found, self._settings.table_format)
+        if new.simpleString() == old.simpleString():
+            return before
+        try:
+            schemas.check_names(self.topic, new, self._settings.table_format)
+            schemas.check_types(self.topic, new, self._settings.table_format)
+        except LakeError as error:
+            logger.warning("the schema stays as it is", topic=self.topic, reason=error.message)
+            return before
+        logger.info("schema inferred again", topic=self.topic, schema=new.simpleString()[:1000])
+        return new.jsonValue()
 
     def _sample(self) -> DataFrame:
         """The first records of every partition, `--infer-records` in all if there are as many.
@@ -262,12 +298,19 @@ class Ingest(ABC):
         reader = reader.option("endingOffsets", json.dumps({self.topic: end}))
         return reader.option("subscribe", self.topic).option("failOnDataLoss", "false").load()
 
-    def _name_unknown(self, judged: DataFrame) -> None:
-        """Log the unknown fields that were not named before."""
+    def _name_unknown(self, judged: DataFrame) -> dict[str, int]:
+        """Log the unknown fields that were not named before; how many records have each."""
         found = records.unnamed_counts(judged, self._named, MOST_NAMES - len(self._named))
         if found:
-            self._named |= found.keys()
-            logger.warning("fields that the schema does not name are left out", topic=self.topic, fields=found)
+            self._named += found
+            where = self._settings.unknown_fields
+            what = f"kept in column {where}" if where else "left out"
+            logger.warning(f"fields that the schema does not name are {what}", topic=self.topic, fields=found)
+        return found
+
+    def _good(self, judged: DataFrame, *more: Column) -> DataFrame:
+        """The rows of the good records."""
+        return records.good_rows(judged, *more, kept_in=self._settings.unknown_fields)
 
     def lost(self) -> str | None:
         """Which offsets that are still to be read are gone from the broker; None if they are all there.
@@ -323,7 +366,7 @@ class Ingest(ABC):
         if self._registered is not None:
             return self._registered.judged(records.raw_judged(batch))
         struct = self._struct(number)
-        return None if struct is None else records.json_judged(batch, struct)
+        return None if struct is None else records.json_judged(batch, struct, bool(self._settings.unknown_fields))
 
 
 def _sort(schema: Mapping[str, object] | None) -> str:

@@ -36,9 +36,9 @@ class ParquetIngest(Ingest):
         table, dead_letters = self._settings.table(self.topic), self._settings.dead_letters(self.topic)
         if struct is None:
             return [self._sink(records.raw_rows(stream), table, RECORDS)]
-        judged = records.json_judged(stream, struct)
+        judged = records.json_judged(stream, struct, bool(self._settings.unknown_fields))
         return [
-            self._sink(records.good_rows(judged), table, RECORDS),
+            self._sink(self._good(judged), table, RECORDS),
             self._sink(
                 records.dead_letters(judged.observe(COUNT, *records.counts(()), *_examples())),
                 dead_letters,
@@ -48,12 +48,13 @@ class ParquetIngest(Ingest):
 
     def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         if part == 0:
-            self._around.counted(self.topic, progress.numInputRows, 0, 0)
+            self._around.counted(self.topic, progress.numInputRows, 0, 0, {})
         elif COUNT in progress.observedMetrics:
             seen = progress.observedMetrics[COUNT]
-            self._around.counted(self.topic, 0, seen["bad"], seen["unknown"])
-            if {seen["least"], seen["greatest"]} - {None} - self._named and len(self._named) < MOST_NAMES:
-                self._name_unknown(self._judged_again(progress))
+            fields = {}
+            if {seen["least"], seen["greatest"]} - {None, *self._named} and len(self._named) < MOST_NAMES:
+                fields = self._name_unknown(self._judged_again(progress))
+            self._around.counted(self.topic, 0, seen["bad"], seen["unknown"], fields)
 
     def _judged_again(self, progress: StreamingQueryProgress) -> DataFrame:
         """The records of a batch that is in the table, without those that the broker has deleted since."""
@@ -80,6 +81,14 @@ class ParquetIngest(Ingest):
 
     def _table_exists(self) -> bool:
         return self._around.files.exists(join(self._settings.table(self.topic), SINK_LOG))
+
+    def _carry_on(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
+        if state.unknown_fields != self._settings.unknown_fields:
+            began = (
+                f"with --unknown-fields {state.unknown_fields}" if state.unknown_fields else "without --unknown-fields"
+            )
+            raise LakeError(f"topic {self.topic}: the columns of a Parquet table stay as they began, {began}")
+        return super()._carry_on(state, topic_id, schema)
 
     def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> NoReturn:
         raise LakeError(f"topic {self.topic} was recreated, which a Parquet table cannot follow: give another --lake")

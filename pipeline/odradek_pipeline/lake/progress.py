@@ -6,7 +6,9 @@ import ast
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
@@ -26,6 +28,11 @@ DEAD = Counter("odradek_lake_dead_letters", "Records that went to the dead-lette
 UNKNOWN = Counter(
     "odradek_lake_unknown_fields", "Records in the table with fields that the schema does not name", ["topic"]
 )
+FIELDS = Counter(
+    "odradek_lake_unknown_field_records",
+    "Records in the table with a field that the schema does not name, for 100 fields of a topic at most",
+    ["topic", "field"],
+)
 BATCHES = Counter("odradek_lake_batches", "Batches in the table", ["topic"])
 FAILURES = Counter("odradek_lake_failures", "Times that a topic's query ended with an error", ["topic"])
 LAG = Gauge(
@@ -37,11 +44,15 @@ LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch wa
 
 @dataclass(slots=True)
 class TopicProgress:
-    """Counts since the start; `unknown`: records with unknown fields. `behind`: the newest batch's lag, in offsets."""
+    """Counts since the start; `unknown`: records with unknown fields, `fields`: with each of these, by name.
+
+    `behind`: the newest batch's lag, in offsets.
+    """
 
     records: int = 0
     dead_letters: int = 0
     unknown: int = 0
+    fields: dict[str, int] = field(default_factory=dict)
     behind: int = 0
 
 
@@ -53,7 +64,14 @@ class Reporter:
     topics: dict[str, TopicProgress] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def counted(self, topic: str, records: int, dead_letters: int, unknown: int) -> None:
+    def counted(
+        self,
+        topic: str,
+        records: int,
+        dead_letters: int,
+        unknown: int,
+        fields: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         RECORDS.labels(topic).inc(records)
         DEAD.labels(topic).inc(dead_letters)
         UNKNOWN.labels(topic).inc(unknown)
@@ -62,6 +80,9 @@ class Reporter:
             seen.records += records
             seen.dead_letters += dead_letters
             seen.unknown += unknown
+            for name, number in fields.items():
+                FIELDS.labels(topic, name).inc(number)
+                seen.fields[name] = seen.fields.get(name, 0) + number
         if dead_letters:
             logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 

@@ -5,11 +5,12 @@ The columns are Kafka's own; what JSON contains is nested in `value`, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek_pipeline import json_text
-from odradek_pipeline.lake.schemas import decimals_as_text, has_struct, required_paths
+from odradek_pipeline.lake import unknown
+from odradek_pipeline.lake.schemas import decimals_as_text, required_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 PARSED = "_parsed"
 PROBLEM = "_problem"
 UNKNOWN = "_unknown"
+KEPT = "_kept"
 VALUE, KEY = "_value", "_key"
 SCHEMA_ID, KEY_SCHEMA_ID = "_schema_id", "_key_schema_id"
 LONG_EXPONENT = r"[eE][+,-]*[\p{Nd},]{4}"
@@ -65,19 +67,27 @@ def raw_judged(batch: DataFrame) -> DataFrame:
     return batch.withColumns({KEY: F.col("key"), VALUE: F.col("value"), PROBLEM: nothing, UNKNOWN: strings(())})
 
 
-def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
+def json_judged(batch: DataFrame, schema: StructType, keeps: bool = False) -> DataFrame:
     """The batch with `_value`, `_key`, `_problem`, which is null for good records, and `_unknown`.
 
-    A null value, a tombstone, is good. `_unknown` are the paths of the fields in a good record that the schema does not
-    name. A column whose type is not known yet is not there.
+    A null value, a tombstone, is good. `_unknown` are the names of the fields in a good record that the schema does not
+    name; with `keeps`, `_kept` has what is in them. A column whose type is not known yet is not there.
     """
     from pyspark.sql import functions as F
 
     value, found = F.col("value"), F.col(PARSED)
     judged = batch.withColumn(PARSED, json_text.parsed(text_for(value, schema), schema))
     judged = judged.withColumns({KEY: F.col("key"), VALUE: first_of(found), PROBLEM: problem_of(value, found, schema)})
-    unknown = unknown_fields(value.cast("string"), schema)
-    return judged.withColumn(UNKNOWN, F.when(F.col(PROBLEM).isNull(), unknown))
+    named = unknown.names(value.cast("string"), schema)
+    judged = judged.withColumn(UNKNOWN, F.when(F.col(PROBLEM).isNull(), named))
+    return judged.withColumn(KEPT, kept(F.col(UNKNOWN), value, schema)) if keeps else judged
+
+
+def kept(named: Column, value: Column, schema: DataType) -> Column:
+    """What is in the unknown fields; most records have none, and are not parsed again."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.size(named) > 0, unknown.contents(value.cast("string"), schema))
 
 
 def text_for(value: Column, schema: StructType) -> Column:
@@ -89,10 +99,11 @@ def text_for(value: Column, schema: StructType) -> Column:
     return text if decimals is None else F.when(~_has_long_exponent(text, decimals), text)
 
 
-def counts(named: Collection[str] | None = None) -> list[Column]:
+def counts(named: Sequence[str] | None = None) -> list[Column]:
     """Aggregates of a batch: `records`; of judged ones (`named` given) also `bad`, `unknown` and `unnamed` ones.
 
-    Records with unknown fields are `unknown`, and `unnamed` if one is not among `named`.
+    Records with unknown fields are `unknown`, and `unnamed` if one is not among `named`. Those with a field that is
+    among them are counted as `field N`, N being its place there.
     """
     from pyspark.sql import functions as F
 
@@ -100,8 +111,14 @@ def counts(named: Collection[str] | None = None) -> list[Column]:
     if named is None:
         return [total]
     bad = F.count(F.col(PROBLEM)).alias("bad")
-    unknown = F.count_if(F.size(UNKNOWN) > 0).alias("unknown")
-    return [total, bad, unknown, F.count_if(F.size(unnamed(named)) > 0).alias("unnamed")]
+    strange = F.count_if(F.size(UNKNOWN) > 0).alias("unknown")
+    each = [F.count_if(F.array_contains(UNKNOWN, name)).alias(f"field {place}") for place, name in enumerate(named)]
+    return [total, bad, strange, F.count_if(F.size(unnamed(named)) > 0).alias("unnamed"), *each]
+
+
+def field_counts(counted: Mapping[str, int], named: Sequence[str]) -> dict[str, int]:
+    """By name, the records of a batch with each of these unknown fields, of what `counts` counted."""
+    return {name: number for place, name in enumerate(named) if (number := counted[f"field {place}"])}
 
 
 def unnamed(named: Collection[str]) -> Column:
@@ -120,15 +137,17 @@ def unnamed_counts(judged: DataFrame, named: Collection[str], most: int) -> dict
     return {row["field"]: row["count"] for row in rows}
 
 
-def good_rows(judged: DataFrame, *more: Column) -> DataFrame:
+def good_rows(judged: DataFrame, *more: Column, kept_in: str = "") -> DataFrame:
     """The good records: as raw_rows, with key and value as they were read.
 
     The value is null for a tombstone and for JSON's null. Beside what a registry's schema says is the schema's id.
+    `kept_in`: the name of the column with unknown fields.
     """
     from pyspark.sql import functions as F
 
     there = set(judged.columns)
-    names = {KEY: "key", KEY_SCHEMA_ID: "key_schema_id", "headers": "headers", VALUE: "value", SCHEMA_ID: "schema_id"}
+    names = {KEY: "key", KEY_SCHEMA_ID: "key_schema_id", "headers": "headers", VALUE: "value", KEPT: kept_in}
+    names |= {SCHEMA_ID: "schema_id"}
     read = [F.col(name).alias(told) for name, told in names.items() if name in there]
     return judged.where(F.col(PROBLEM).isNull()).select(*_place(), *read, _date(), *more)
 
@@ -189,44 +208,6 @@ def first_of(found: Column) -> Column:
     from pyspark.sql import functions as F
 
     return F.get(json_text.elements(found), F.lit(0))
-
-
-def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
-    """The paths of fields in a JSON value's text that a type does not name; in an array, those of any element."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
-
-    texts = "map<string, string>"
-
-    def below(inner: DataType, name: str) -> Callable[[Column], Column]:
-        return lambda value: unknown_fields(value, inner, name)
-
-    match kind:
-        case ArrayType() if has_struct(kind):
-            found = F.from_json(text, ArrayType(StringType()), json_text.STRICT)
-            return F.flatten(F.transform(found, below(kind.elementType, path)))
-        case MapType() if has_struct(kind):
-            found = F.map_values(F.from_json(text, texts, json_text.STRICT))
-            return F.flatten(F.transform(found, below(kind.valueType, path)))
-        case StructType() if not any(has_struct(part.dataType) for part in kind.fields):
-            parts = [_without(F.json_object_keys(text), kind.names, path)]
-        case StructType():
-            fields = F.from_json(text, texts, json_text.STRICT)
-            parts = [_without(F.map_keys(fields), kind.names, path)]
-            parts += [
-                unknown_fields(fields[part.name], part.dataType, f"{path}{part.name}.")
-                for part in kind.fields
-                if has_struct(part.dataType)
-            ]
-        case _:
-            return strings(())
-    return F.array_distinct(F.concat(*(F.coalesce(part, strings(())) for part in parts)))
-
-
-def _without(keys: Column, names: Collection[str], path: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.transform(F.array_except(keys, strings(names)), lambda name: F.concat(F.lit(path), name))
 
 
 def strings(values: Collection[str]) -> Column:

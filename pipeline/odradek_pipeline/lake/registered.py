@@ -16,14 +16,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from odradek_pipeline.lake import records, schemas
-from odradek_pipeline.lake.decoders import ColumnDecoder, Decoder, ProtobufDecoder, append_protobuf, decoder_of
+from odradek_pipeline.lake import records, schemas, unknown
+from odradek_pipeline.lake.decoders import (
+    ColumnDecoder,
+    Decoder,
+    JsonDecoder,
+    ProtobufDecoder,
+    append_protobuf,
+    decoder_of,
+)
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.record_names import distinct, named
 from odradek_pipeline.lake.schema_files import schema_of_file
 from odradek_pipeline.lake.schema_ids import ONLY, Entry, SchemaIds, Side
 from odradek_pipeline.lake.widening import NoColumn, union
-from odradek_pipeline.registry import PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
+from odradek_pipeline.registry import JSON, PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
 from odradek_pipeline.schemas.registry_specs import VALUE, RegisteredSpec
 
 if TYPE_CHECKING:
@@ -43,7 +50,10 @@ Write = Callable[["DataFrame", int], None]
 
 @dataclass(slots=True)
 class RegisteredTopic:
-    """A topic's sides with schemas of a registry. `stopping` ends the wait for a registry."""
+    """A topic's sides with schemas of a registry. `stopping` ends the wait for a registry.
+
+    `keeps`: what is in the unknown fields of JSON values is kept.
+    """
 
     topic: str
     specs: Mapping[str, RegisteredSpec]
@@ -51,6 +61,7 @@ class RegisteredTopic:
     ids: SchemaIds
     table_format: str
     stopping: threading.Event
+    keeps: bool = False
     _generation: int = 0
     _sides: dict[str, Side] = field(default_factory=dict)
     _only: dict[str, RegisteredSchema] = field(default_factory=dict)
@@ -119,6 +130,8 @@ class RegisteredTopic:
                         records.SCHEMA_ID: self._id(side),
                     }
                 )
+                if self.keeps and self.specs[side].kind == JSON:
+                    batch = batch.withColumn(records.KEPT, F.when(problem.isNull(), found["kept"]))
             else:
                 told = F.coalesce(F.col(records.PROBLEM), F.concat(F.lit("key: "), problem))
                 batch = batch.withColumns(
@@ -165,7 +178,10 @@ class RegisteredTopic:
             raise RuntimeError("an entry without a schema has no decoder")
         found = self._decoders.get((side, key))
         if found is None:
-            found = self._decoders[side, key] = decoder_of(entry.schema)
+            found = decoder_of(entry.schema)
+            if isinstance(found, JsonDecoder):
+                found = replace(found, keeps=self.keeps)
+            self._decoders[side, key] = found
         return found
 
     def _problem(self, side: str, otherwise: Column) -> Column:
@@ -226,7 +242,6 @@ class RegisteredTopic:
                 raise LakeError(f"topic {self.topic}: {what} has no column for {side}s: {why}") from None
             logger.warning("schema does not fit the table", topic=self.topic, side=side, schema=name, error=why)
             return now.with_entry(name, Entry(problem=f"{what} does not fit the table: {why}"), now.column)
-        self._decoders[side, name] = decoder
         logger.info("schema", topic=self.topic, side=side, schema=name, column=column.simpleString()[:1000])
         return now.with_entry(name, Entry(schema), column)
 
@@ -319,4 +334,4 @@ def _nothing() -> Column:
     """Decoded, where no record can be."""
     from pyspark.sql import functions as F
 
-    return F.lit(None).cast("struct<value:string,problem:string,unknown:array<string>>")
+    return F.lit(None).cast(f"struct<value:string,problem:string,unknown:array<string>,kept:{unknown.MAP}>")

@@ -170,13 +170,15 @@ def _refusal(kind: DataType, table_format: str) -> str | None:
     return None
 
 
-def check_evolution(topic: str, before: StructType, now: StructType, prefix: str = "") -> None:
-    """Raises LakeError for a field that changes its type: a table has one type per column, for all its rows.
+def check_evolution(topic: str, before: StructType, now: StructType, table_format: str, prefix: str = "") -> None:
+    """Raises LakeError for a field that changes its type, unless to a wider one where all readers of the format can.
 
     Fields may come and go, and be required or not. The refusal must come before the schema is settled: a batch planned
     with a schema that the table cannot take could never be written.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
+
+    from odradek_pipeline.lake.widening import may_become
 
     old = {part.name.lower(): part.dataType for part in before.fields}
     for part in now.fields:
@@ -185,8 +187,8 @@ def check_evolution(topic: str, before: StructType, now: StructType, prefix: str
             kinds = _inner(kinds[0]), _inner(kinds[1])
         name = f"{prefix}{part.name}"
         if isinstance(kinds[0], StructType) and isinstance(kinds[1], StructType):
-            check_evolution(topic, kinds[0], kinds[1], f"{name}.")
-        elif kinds[0] is not None and kinds[0] != kinds[1]:
+            check_evolution(topic, kinds[0], kinds[1], table_format, f"{name}.")
+        elif kinds[0] is not None and kinds[0] != kinds[1] and not may_become(kinds[0], kinds[1], table_format):
             types = kinds[0].simpleString(), kinds[1].simpleString()
             raise LakeError(f"topic {topic}: field {name} is {types[0]} in the table and cannot become {types[1]}")
 

@@ -18,6 +18,11 @@ from odradek_pipeline.session import ICEBERG_CATALOG
 DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
+COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OWN_COLUMNS = (
+    *("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "value", "date", "reason"),
+    *("schema_id", "key_schema_id", "deleted_at"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,9 @@ class LakeSettings:
     inside `path`. `max_offsets` limits a batch of one topic. `optimize_every` counts batches; 0 means never.
     `attempts` are consecutive tries without a batch between them. `registry`: its URLs, with commas. `upsert`: topics
     whose tables have one row a key; with `upsert_compacted` also those that the broker compacts. `group` None: the one
-    named after the lake; empty: none.
+    named after the lake; empty: none. `unknown_fields`: the column for JSON fields that the schema does not name, which
+    are left out if it is empty. `infer_again`: inferred schemas get the fields that the newest records have, at each
+    start.
     """
 
     cluster: ClusterAddress
@@ -62,6 +69,8 @@ class LakeSettings:
     keep_snapshots: int = 100
     keep_days: float | None = None
     group: str | None = None
+    unknown_fields: str = ""
+    infer_again: bool = False
 
     def wants(self, topic: str) -> bool:
         if self.pattern is None:
@@ -99,6 +108,12 @@ class LakeSettings:
             for topic in topics:
                 if topic != EVERY_TOPIC and not self.wants(topic):
                     raise LakeError(f"{option} is for topic {topic}, which is not asked for")
+        if self.unknown_fields and COLUMN_NAME.fullmatch(self.unknown_fields) is None:
+            raise LakeError(f"--unknown-fields {self.unknown_fields!r} is no column: letters, digits and _ alone")
+        if self.unknown_fields.lower() in OWN_COLUMNS:
+            raise LakeError(f"--unknown-fields {self.unknown_fields}: the tables have such a column already")
+        if self.infer_again and self.table_format == PARQUET:
+            raise LakeError("--infer-again: the schema of a Parquet table stays as it began")
         for topic in self.envelopes:
             if not self.upsert_compacted and topic not in (*self.upsert, EVERY_TOPIC):
                 raise LakeError(f"--envelope {topic}: changes of rows need a table of rows by key: --upsert {topic}")

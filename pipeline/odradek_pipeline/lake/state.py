@@ -31,7 +31,8 @@ class BatchSchema:
 class TopicState:
     """`id` names the run in the tables' own logs; `generation` counts the topics that have had this name.
 
-    `partitioning`: how the table is divided; `upsert`: it has one row a key.
+    `partitioning`: how the table is divided; `upsert`: it has one row a key; `unknown_fields`: the column that it began
+    with for fields that the schema does not name, empty without one.
     """
 
     id: str
@@ -42,6 +43,7 @@ class TopicState:
     schemas: tuple[BatchSchema, ...]
     partitioning: str = DATE
     upsert: bool = False
+    unknown_fields: str = ""
 
     @property
     def run(self) -> str:

@@ -89,9 +89,9 @@ class TransactionalIngest(Ingest):
         if judged is None:
             rows = records.raw_rows(batch.observe(seen, *records.counts()))
             self._table.append(rows, self.state.run, number, retried=False)
-            self._around.counted(self.topic, seen.get["records"], 0, 0)
+            self._around.counted(self.topic, seen.get["records"], 0, 0, {})
             return
-        rows = records.good_rows(judged.observe(seen, *records.counts(self._named)))
+        rows = self._good(judged.observe(seen, *records.counts(self._named)))
         self._table.append(rows, self.state.run, number, retried=False)
         self._write_rest(judged, number, seen.get, retried=False)
 
@@ -100,9 +100,9 @@ class TransactionalIngest(Ingest):
         judged = self._judged(batch, number)
         if judged is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
-            self._around.counted(self.topic, batch.count(), 0, 0)
+            self._around.counted(self.topic, batch.count(), 0, 0, {})
             return
-        self._table.append(records.good_rows(judged), self.state.run, number, retried=True)
+        self._table.append(self._good(judged), self.state.run, number, retried=True)
         (row,) = judged.agg(*records.counts(self._named)).collect()
         self._write_rest(judged, number, row.asDict(), retried=True)
 
@@ -110,9 +110,10 @@ class TransactionalIngest(Ingest):
         """Write the dead letters, if there are any: their table begins with the first one."""
         if counts["bad"]:
             self._dead_letters.append(records.dead_letters(judged), self.state.run, number, retried=retried)
+        fields = records.field_counts(counts, self._named)
         if counts["unnamed"] and len(self._named) < MOST_NAMES:
-            self._name_unknown(judged)
-        self._around.counted(self.topic, counts["records"], counts["bad"], counts["unknown"])
+            fields |= self._name_unknown(judged)
+        self._around.counted(self.topic, counts["records"], counts["bad"], counts["unknown"], fields)
 
     def _expire(self, table: Table, spark: SparkSession) -> None:
         """A Delta table that is only appended to has no old files, and to look for them lists all of them."""

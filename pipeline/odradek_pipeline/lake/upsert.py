@@ -75,7 +75,8 @@ class UpsertIngest(TransactionalIngest):
         if struct is None:
             judged = records.raw_judged(batch)
         else:
-            judged = records.json_judged(batch, envelope.around(struct) if self._enveloped else struct)
+            kind = envelope.around(struct) if self._enveloped else struct
+            judged = records.json_judged(batch, kind, bool(self._settings.unknown_fields))
         problem = F.col(records.PROBLEM)
         if self._enveloped:
             problem = F.coalesce(problem, envelope.problem(F.col(records.VALUE)))
@@ -89,10 +90,10 @@ class UpsertIngest(TransactionalIngest):
 
         deletes = F.col("value").isNull()
         if not self._enveloped:
-            return records.good_rows(judged, deletes.alias(DELETES))
+            return self._good(judged, deletes.alias(DELETES))
         operation = envelope.operation(F.col(records.VALUE))
         deletes = deletes | F.coalesce(operation == envelope.DELETE, F.lit(False))
-        rows = records.good_rows(judged, deletes.alias(DELETES))
+        rows = self._good(judged, deletes.alias(DELETES))
         return rows.withColumn("value", envelope.row(F.col("value")))
 
     def _guard(self, deletions: DataFrame) -> None:
@@ -182,7 +183,7 @@ def _aligned(rows: DataFrame, columns: StructType, deletes: bool) -> DataFrame:
 
 
 def _lacks(table: DataType, rows: DataType) -> bool:
-    """Whether rows have a field, at any depth, that the table has not."""
+    """Whether rows have a field, at any depth, that the table has not, or has with a narrower type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     match table, rows:
@@ -196,4 +197,4 @@ def _lacks(table: DataType, rows: DataType) -> bool:
             return _lacks(table.elementType, rows.elementType)
         case MapType(), MapType():
             return _lacks(table.valueType, rows.valueType)
-    return False
+    return table != rows

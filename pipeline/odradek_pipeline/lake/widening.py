@@ -75,7 +75,7 @@ def union(column: T.DataType, new: T.DataType, table_format: str | None = None, 
     if _holds(column, new):
         return column
     wider = _wider(column, new)
-    if wider is not None and (table_format is None or _may_become(column, wider, table_format)):
+    if wider is not None and (table_format is None or may_become(column, wider, table_format)):
         return wider
     there = "in an earlier schema" if table_format is None else "in the table"
     raise NoColumn(f"field {path} is {column.simpleString()} {there} and cannot become {new.simpleString()}")
@@ -115,7 +115,30 @@ def _wider(column: T.DataType, new: T.DataType) -> T.DataType | None:
     return None
 
 
-def _may_become(column: T.DataType, wider: T.DataType, table_format: str) -> bool:
+def grown(column: T.StructType, new: T.StructType, table_format: str) -> T.StructType:
+    """The first with the fields that the second has besides. What both have keeps its type, unless it can widen."""
+    found = _grown(column, new, table_format)
+    assert isinstance(found, T.StructType)
+    return found
+
+
+def _grown(column: T.DataType, new: T.DataType, table_format: str) -> T.DataType:
+    match column, new:
+        case T.StructType(), T.StructType():
+            coming = {part.name.lower(): part for part in new.fields}
+            fields = []
+            for part in column.fields:
+                other = coming.pop(part.name.lower(), part).dataType
+                kind = _grown(part.dataType, other, table_format)
+                fields.append(T.StructField(part.name, kind, part.nullable, part.metadata))
+            return T.StructType([*fields, *coming.values()])
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(_grown(column.elementType, new.elementType, table_format), column.containsNull)
+    return new if may_become(column, new, table_format) else column
+
+
+def may_become(column: T.DataType, wider: T.DataType, table_format: str) -> bool:
+    """Whether a column with rows can be of a wider type from now on, for every reader of the format."""
     if type(wider) not in IN_PLACE[table_format].get(type(column), ()):
         return False
     return not isinstance(column, T.DecimalType) or column.scale == _scale(wider)

@@ -167,7 +167,7 @@ def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
     stream = io.StringIO()
     reporter = configure(stream)
     assert reporter.bar is None, "no bar where there is no terminal"
-    reporter.counted("counted", 7, 2, 3)
+    reporter.counted("counted", 7, 2, 3, {"a.b": 3, "c": 1})
     source = SimpleNamespace(endOffset='{"counted": {"0": 5}}', latestOffset='{"counted": {"0": 8}}')
     progress: Any = SimpleNamespace(sources=[source], numInputRows=7, batchDuration=1500, batchId=3)
     reporter.batch("counted", progress)
@@ -176,6 +176,7 @@ def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
     assert REGISTRY.get_sample_value("odradek_lake_records_total", labels) == 7
     assert REGISTRY.get_sample_value("odradek_lake_dead_letters_total", labels) == 2
     assert REGISTRY.get_sample_value("odradek_lake_unknown_fields_total", labels) == 3
+    assert REGISTRY.get_sample_value("odradek_lake_unknown_field_records_total", labels | {"field": "a.b"}) == 3
     assert REGISTRY.get_sample_value("odradek_lake_lag_offsets", labels | {"partition": "0"}) == 3
     assert REGISTRY.get_sample_value("odradek_lake_batch_seconds", labels) == 1.5
     assert REGISTRY.get_sample_value("odradek_lake_failures_total", labels) == 1

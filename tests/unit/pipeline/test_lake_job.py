@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -116,7 +116,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], 
     return _run
 
 
-def _nothing(topic: str, records: int, dead_letters: int, unknown: int) -> None:
+def _nothing(topic: str, records: int, dead_letters: int, unknown: int, fields: Mapping[str, int]) -> None:
     raise AssertionError("nothing was written")
 
 

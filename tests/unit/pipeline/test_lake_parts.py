@@ -111,13 +111,22 @@ def test_types_that_cannot_be_in_a_table_are_refused_at_any_depth(kind: DataType
 def test_fields_may_come_and_go_but_keep_their_types() -> None:
     inner = ArrayType(_struct(("x", LongType())))
     before = _struct(("a", LongType()), ("gone", LongType()), ("list", inner))
-    check_evolution("t", before, _struct(("A", LongType()), ("new", StringType()), ("list", inner)))
+    check_evolution("t", before, _struct(("A", LongType()), ("new", StringType()), ("list", inner)), "delta")
     with pytest.raises(LakeError, match=r"field a is bigint in the table and cannot become string"):
-        check_evolution("t", before, _struct(("a", StringType())))
+        check_evolution("t", before, _struct(("a", StringType())), "iceberg")
     with pytest.raises(LakeError, match=r"field list\.x is bigint"):
-        check_evolution("t", before, _struct(("list", ArrayType(_struct(("x", StringType()))))))
+        check_evolution("t", before, _struct(("list", ArrayType(_struct(("x", StringType()))))), "delta")
     with pytest.raises(LakeError, match=r"field list is array"):
-        check_evolution("t", before, _struct(("list", LongType())))
+        check_evolution("t", before, _struct(("list", LongType())), "delta")
+
+
+def test_fields_widen_where_every_reader_of_the_format_can() -> None:
+    before = _struct(("list", ArrayType(_struct(("x", IntegerType())))))
+    now = _struct(("list", ArrayType(_struct(("x", LongType())))))
+    check_evolution("t", before, now, "iceberg")
+    for one, other, table_format in ((before, now, "delta"), (now, before, "iceberg")):
+        with pytest.raises(LakeError, match=r"field list\.x is \w+ in the table and cannot become"):
+            check_evolution("t", one, other, table_format)
 
 
 def test_a_batch_keeps_the_schema_it_was_planned_with() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as T
 
-from odradek_pipeline.lake.widening import NoColumn, union
+from odradek_pipeline.lake.widening import NoColumn, grown, union
 
 INT, LONG, FLOAT, DOUBLE, TEXT = T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.StringType()
 LEAVES = st.sampled_from([INT, LONG, DOUBLE, T.ShortType()])
@@ -102,3 +102,13 @@ def test_types_widen_where_every_reader_can(
 
 def test_names_that_differ_in_case_are_one_field() -> None:
     assert union(struct(Id=LONG), struct(ID=INT, x=TEXT), "delta") == struct(Id=LONG, x=TEXT)
+
+
+def test_an_inferred_schema_grows_by_fields_and_keeps_types_that_cannot_widen() -> None:
+    before = struct(n=LONG, s=struct(x=INT), l=T.ArrayType(struct(y=TEXT)), gone=TEXT)
+    now = struct(N=DOUBLE, s=struct(x=LONG, z=TEXT), l=T.ArrayType(struct(w=LONG)), new=T.BooleanType())
+    lines = T.ArrayType(struct(y=TEXT, w=LONG))
+    rest = {"l": lines, "gone": TEXT, "new": T.BooleanType()}
+    assert grown(before, now, "iceberg") == struct(n=LONG, s=struct(x=LONG, z=TEXT), **rest)
+    assert grown(before, now, "delta") == struct(n=LONG, s=struct(x=INT, z=TEXT), **rest)
+    assert grown(before, struct(n=LONG, s=TEXT), "delta") == before
