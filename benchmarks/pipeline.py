@@ -5,7 +5,8 @@ python -m benchmarks.pipeline [--megabytes 100] [--cores 1 --cores 2] [--kafka H
 Each figure is from a JVM of its own with `local[CORES]`, after a warm-up on a small topic. Records are 1 KB in four
 partitions, without compression. CPU is what the JVM took of all cores: on a machine that is busy with something else,
 MB/s mean little. `connector` reads the records with Spark's Kafka connector and drops them; `lake` writes them to
-a Delta table of raw values; `lake json` parses them first. Broker and Spark share the machine.
+a Delta table of raw values; `lake json` parses them first, `lake json kept` keeps one field as an unknown one;
+`lake protobuf` has messages with the same fields, which workers in Python read. Broker and Spark share the machine.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ MB = 1_000_000
 RECORD_BYTES = 1000
 PARTITIONS = 4
 WARM_MB = 5
-JOBS = ("connector", "lake", "lake json")
+JOBS = ("connector", "lake", "lake json", "lake json kept", "lake protobuf")
+PROTO = 'syntax = "proto3"; message Value { int64 id = 1; double amount = 2; string text = 3; }'
+Make = Callable[[random.Random, int], bytes]
 
 
-def fill(bootstrap: str, megabytes: int) -> str:
-    """Create a topic with that many MB of JSON values that do not compress well; return its name."""
+def fill(bootstrap: str, megabytes: int, make: Make | None = None) -> str:
+    """Create a topic with that many MB of values that do not compress well, of JSON by default; return its name."""
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     chance = random.Random(1)
-    values = [_value(chance, number) for number in range(1000)]
+    values = [(make or _value)(chance, number) for number in range(1000)]
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 500_000})
     for number in range(megabytes * MB // RECORD_BYTES):
         while True:
@@ -58,6 +61,19 @@ def _value(chance: random.Random, number: int) -> bytes:
     fields = {"id": number, "amount": chance.random(), "text": ""}
     room = RECORD_BYTES - len(json.dumps(fields))
     return json.dumps(fields | {"text": chance.randbytes(room // 2).hex()}).encode()
+
+
+def _message() -> Make:
+    from odradek.schemas.protobuf import Messages
+    from odradek.schemas.protoc import compile_text
+
+    kind = Messages(compile_text(PROTO, {})).class_at([0])
+
+    def make(chance: random.Random, number: int) -> bytes:
+        message = kind(id=number, amount=chance.random(), text=chance.randbytes((RECORD_BYTES - 20) // 2).hex())
+        return bytes(message.SerializeToString())
+
+    return make
 
 
 def measure(spec: dict[str, Any]) -> dict[str, float]:
@@ -107,9 +123,18 @@ def _lake(spark: Any, spec: dict[str, Any], topic: str, folder: str) -> None:
     from odradek_pipeline.lake.schemas import parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
 
-    schemas = ["*=json:id BIGINT, amount DOUBLE, text STRING"] if spec["job"] == "lake json" else []
+    file = Path(folder) / "value.proto"
+    file.write_text(PROTO)
+    schemas = {
+        "lake json": ["*=json:id BIGINT, amount DOUBLE, text STRING"],
+        "lake json kept": ["*=json:id BIGINT, text STRING"],
+        "lake protobuf": [f"*=protobuf:@{file}"],
+    }.get(spec["job"], [])
+    kept = "unknown_fields" if spec["job"] == "lake json kept" else ""
     cluster = ClusterAddress(spec["bootstrap"])
-    settings = LakeSettings(cluster, folder, (topic,), available_now=True, specs=parse_specs(schemas))
+    settings = LakeSettings(
+        cluster, folder, (topic,), available_now=True, specs=parse_specs(schemas), unknown_fields=kept
+    )
     reporter = Reporter()
     with Admin(spark, cluster) as admin:
         failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run()
@@ -123,9 +148,13 @@ def _row(name: str, megabytes: int, figures: dict[str, float]) -> None:
 
 
 def _tables(name: str, bootstrap: str, megabytes: int, cores: tuple[int, ...], jobs: tuple[str, ...]) -> None:
-    warm, topic = fill(bootstrap, WARM_MB), fill(bootstrap, megabytes)
+    makes: dict[str, Make | None] = {"json": None}
+    if "lake protobuf" in jobs:
+        makes["protobuf"] = _message()
+    topics = {kind: (fill(bootstrap, WARM_MB, make), fill(bootstrap, megabytes, make)) for kind, make in makes.items()}
     for count in cores:
         for job in jobs:
+            warm, topic = topics["protobuf" if job == "lake protobuf" else "json"]
             spec = {"bootstrap": bootstrap, "warm": warm, "topic": topic, "cores": count, "job": job}
             _row(f"{job}, {name}, {count} cores, {megabytes} MB", megabytes, measure(spec))
 

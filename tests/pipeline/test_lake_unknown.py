@@ -95,6 +95,22 @@ def test_unknown_fields_are_kept_by_place_and_counted_by_name(
     assert kept(again) == [*found, {"name": "again"}, {"other": "1"}]
 
 
+@FORMATS
+def test_rows_by_key_keep_the_unknown_fields_of_the_newest(
+    lake: Lake, topic: str, table_format: str, warehouse: Path
+) -> None:
+    """The column comes with the second start."""
+    create_topic(lake.bootstrap, topic)
+    given = {"table_format": table_format, "schemas": [f"{topic}=json:id BIGINT"], "upsert": (topic,)}
+    for kept_in, values in (("", [{"id": 1, "a": 1}]), ("rest", [{"id": 2, "a": 2}, {"id": 3, "b": "x"}])):
+        produce(lake.bootstrap, topic, values, key=b"k")
+        assert lake.run(topic, **given, unknown_fields=kept_in) == {}
+    uncommit(lake, topic, 1)
+    assert lake.run(topic, **given, unknown_fields="rest") == {}
+    (row,) = read(lake, warehouse, table_format, topic)
+    assert (row["value"], kept([row], "rest")) == ({"id": 3}, [{"b": "x"}])
+
+
 def test_parquet_keeps_unknown_fields_from_its_first_start_or_never(lake: Lake, topic: str) -> None:
     create_topic(lake.bootstrap, topic)
     produce(lake.bootstrap, topic, [{"id": 1, "more": "x"}, {"id": 2}])
