@@ -137,7 +137,7 @@ def _lake(spark: Any, spec: dict[str, Any], topic: str, folder: str) -> None:
     )
     reporter = Reporter()
     with Admin(spark, cluster) as admin:
-        failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run()
+        failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run().failed
     if failed:
         raise click.ClickException(str(failed))
 

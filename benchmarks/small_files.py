@@ -40,7 +40,7 @@ def _copy(spark: Any, bootstrap: str, topic: str, folder: Path, **rest: Any) -> 
     reporter = Reporter()
     began = time.perf_counter()
     with Admin(spark, cluster) as admin:
-        failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run()
+        failed = LakeJob(IngestServices(spark, Files(spark), admin, settings, reporter.counted), reporter).run().failed
     if failed:
         raise click.ClickException(str(failed))
     return time.perf_counter() - began

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 OTHER = ROOT / "build" / "spark-4.1"
 
 
+@pytest.mark.timeout(1200)  # a JVM of its own, and a score of tests in it
 @pytest.mark.skipif(not (OTHER / ".done").exists(), reason="make build/spark-4.1/.done installs PySpark 4.1")
 def test_the_pipeline_on_spark_4_1() -> None:
     done = subprocess.run(
@@ -24,7 +25,7 @@ def test_the_pipeline_on_spark_4_1() -> None:
         | {"PYTHONPATH": str(OTHER), "EXPECTED_SPARK": "4.1"},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1100,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
