@@ -14,7 +14,7 @@ COMMANDS = {
     "log": ("broker.admin.logs", "main", "Inspect or repair the files of a log."),
     "backup": ("broker.admin.logs", "backup", "Verify a backup."),
     "format": ("broker.admin.format", "main", "Format the folders of log.dirs, as kafka-storage format does."),
-    "user": ("broker.admin.users", "main", "The users of SCRAM: add, list, delete."),
+    "users": ("broker.admin.users", "main", "The users of SCRAM: add, list, delete."),
     "metadata": ("broker.admin.metadata_log", "main", "Print the records of a metadata log."),
     "explain": ("broker.admin.reference", "main", "Say what an error or a setting means."),
     "doctor": ("broker.admin.doctor", "main", "Look for what would keep a broker from running well here."),

@@ -1,4 +1,4 @@
-"""`odradek user add|list|delete`: the users of SCRAM, of a running broker or in the folders of a stopped one.
+"""`odradek users add|list|delete`: the users of SCRAM, of a running broker or in the folders of a stopped one.
 
 A running broker is asked as Kafka's tools ask (KIP-554). Of a stopped one the metadata log is read, and written as its
 controller does; nobody else can open the folders meanwhile.
@@ -70,7 +70,7 @@ _NAME = "TOOL"
 NAMES = {int(number): name for name, number in SCRAM_MECHANISMS.items()}
 
 
-@click.group("user")
+@click.group("users")
 def main() -> None:
     """Add, list and delete the users of SCRAM.
 

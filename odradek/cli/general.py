@@ -130,7 +130,7 @@ def _with(options: Iterable[Any], command: Any, hidden: bool) -> Any:
 
 
 SYNONYMS = {"ls": "list", "show": "describe", "get": "describe", "new": "create", "rm": "delete", "remove": "delete"}
-SYNONYMS |= {"add": "create", "set": "alter", "edit": "alter", "purge": "trim"}
+SYNONYMS |= {"add": "create", "set": "alter", "edit": "alter", "purge": "trim", "save": "create", "load": "restore"}
 SYNONYMS |= {"delete": "remove", "create": "add", "describe": "list", "alter": "set"}
 """Words that people try; one counts where the group has no such command, but the other."""
 

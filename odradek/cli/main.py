@@ -43,8 +43,9 @@ COMMANDS = {
     "registry": Entry("registry", "List, register, check, delete and move the schemas of a registry.", ("schemas",)),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
     "explain": Entry("operations:explain", "Say why a consumer gets nothing, and what to do."),
-    "backup": Entry("operations:backup", "Make, verify and restore a consistent copy of a running broker."),
-    "snapshot": Entry("operations:snapshot", "Keep the state of a running broker, or go back to it."),
+    "backup": Entry(
+        "operations:backup", "Make, verify and restore a consistent copy of a running broker.", ("snapshot",)
+    ),
     "doctor": Entry(
         "operations:doctor", "Look for what keeps clients from the cluster, or a broker from this machine."
     ),
@@ -52,8 +53,6 @@ COMMANDS = {
     "completion": Entry("main:completion", "Print the completion of a shell."),
 }
 ALIASES = {alias: name for name, entry in COMMANDS.items() for alias in entry.aliases}
-WITHOUT_CLUSTER = (*NODE_COMMANDS, "snapshot")
-"""The commands that take none of the general options."""
 
 
 class CommandLine(Commands):
@@ -67,7 +66,7 @@ class CommandLine(Commands):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in WITHOUT_CLUSTER and given(ctx) != General():
+        if args[0] in NODE_COMMANDS and given(ctx) != General():
             ctx.fail(f"`odradek {args[0]}` is no client of a cluster: it takes none of the options before it")
         return super().resolve_command(ctx, args)
 

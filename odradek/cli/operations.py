@@ -1,4 +1,4 @@
-"""`odradek explain`, `doctor`, `backup`, `snapshot` and `users`: what somebody who runs brokers asks for.
+"""`odradek explain`, `doctor`, `backup` and `users`: what somebody who runs brokers asks for.
 
 Each of them has up to three ways, and its arguments say which: as a client of a cluster (`-b`, `--context`), by the
 control interface of a running broker (`--control`), or on this machine without a broker, by the node's program. Only
@@ -19,7 +19,6 @@ import click
 from odradek.cli.general import (
     LIBRARIES,
     ClusterCommands,
-    Commands,
     client_libraries,
     general_options,
     given,
@@ -126,53 +125,15 @@ def explain(kind: str, name: str, control: str, token: str | None) -> None:
     print_explanation(Output(given(click.get_current_context()).as_json), Explanation(answer))
 
 
-# -- backups and snapshots
-
-
-@click.command("save")
-@click.argument("path")
-@_control_options
-def save(path: str, control: str, token: str | None) -> None:
-    """Keep the state of a running broker in PATH, a new folder of its machine, while clients are connected."""
-    _save(path, control, token)
-
-
-@click.command("load")
-@click.argument("path")
-@_control_options
-def load(path: str, control: str, token: str | None) -> None:
-    """Go back to the state that was kept in PATH. Clients stay connected.
-
-    A broker that is new begins with it if odradek.snapshot names it.
-    """
-    path = os.path.abspath(path)
-    with _control_client(control, token) as client:
-        client.post("/snapshots/restore", path=path)
-    click.echo(f"{path}: the broker is as it was at that moment")
-
-
-def _save(path: str, control: str, token: str | None) -> None:
-    with _control_client(control, token) as client:
-        saved = client.post("/snapshots", path=os.path.abspath(path))
-    click.echo(f"{saved['path']}: {saved['bytes']} bytes")
-
-
-@click.group("snapshot", cls=Commands)
-def snapshot() -> None:
-    """Keep the state of a running broker, or go back to it, by its control interface."""
+# -- backups
 
 
 @click.group("backup", cls=ClusterCommands)
 def backup() -> None:
-    """Make a consistent copy of a running broker of Odradek.
+    """Make a consistent copy of a running broker of Odradek, and go back to it.
 
     `restore`, and `create` without -b, ask the control interface of a broker; `verify` reads a backup's folder.
     """
-
-
-snapshot.add_command(save)
-snapshot.add_command(load)
-backup.add_command(load, "restore")
 
 
 @backup.command()
@@ -190,8 +151,24 @@ def create(path: str, control: str, token: str | None) -> None:
             from odradek.cli.cluster import create_backup
             from odradek.cli.connection import on_cluster
         on_cluster(create_backup, path=path)
-    else:
-        _save(path, control, token)
+        return
+    with _control_client(control, token) as client:
+        saved = client.post("/snapshots", path=os.path.abspath(path))
+    click.echo(f"{saved['path']}: {saved['bytes']} bytes")
+
+
+@backup.command()
+@click.argument("path")
+@_control_options
+def restore(path: str, control: str, token: str | None) -> None:
+    """Have a running broker go back to the backup in the folder PATH of its machine. Clients stay connected.
+
+    A broker that is new begins with it if odradek.snapshot names it.
+    """
+    path = os.path.abspath(path)
+    with _control_client(control, token) as client:
+        client.post("/snapshots/restore", path=path)
+    click.echo(f"{path}: the broker is as it was at that moment")
 
 
 @backup.command()
@@ -286,7 +263,7 @@ def _on_cluster(function: str, **more: Any) -> None:
 def list_(place: list[str]) -> None:
     """List the users, and their mechanisms."""
     if place:
-        become_the_node(["user", "list", *place])
+        become_the_node(["users", "list", *place])
     _on_cluster("list_users")
 
 
@@ -310,7 +287,7 @@ def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: st
     if place:
         more = [] if password_file is None else [f"--password-file={password_file}"]
         more += [f"--mechanism={mechanism}" for mechanism in mechanisms]
-        become_the_node(["user", "add", *more, f"--iterations={iterations}", *place, "--", name])
+        become_the_node(["users", "add", *more, f"--iterations={iterations}", *place, "--", name])
     _on_cluster("add_user", name=name, mechanisms=mechanisms, iterations=iterations, password_file=password_file)
 
 
@@ -328,5 +305,5 @@ def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: st
 def delete(name: str, mechanisms: Sequence[str], place: list[str]) -> None:
     """Delete a user."""
     if place:
-        become_the_node(["user", "delete", *(f"--mechanism={each}" for each in mechanisms), *place, "--", name])
+        become_the_node(["users", "delete", *(f"--mechanism={each}" for each in mechanisms), *place, "--", name])
     _on_cluster("delete_user", name=name, mechanisms=mechanisms)

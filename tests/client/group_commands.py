@@ -99,12 +99,14 @@ def described(odradek: Odradek, group: str) -> Any:
 
 
 def lag(odradek: Odradek) -> int | None:
-    """What the application has not read of its input; None before it has read anything."""
+    """What the application has not read of its input; None before it has committed in each partition that it reads."""
     if word_count.APP not in odradek.told("groups", "list"):
         return None
     (about,) = described(odradek, word_count.APP)
-    lags = [row["lag"] for row in about["offsets"] if row["topic"] == word_count.INPUT]
-    return sum(lags) if len(lags) == 2 and None not in lags else None
+    rows = about["offsets"]
+    if len(rows) < 4 or any(row["committed"] is None for row in rows):
+        return None
+    return sum(row["lag"] for row in rows if row["topic"] == word_count.INPUT)
 
 
 def printed(odradek: Odradek, *command: str) -> str:

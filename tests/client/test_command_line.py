@@ -303,7 +303,7 @@ def test_what_was_written_before_a_wrong_line_is_said(odradek: Odradek) -> None:
         (("topics", "list", "-X", "nonsense"), "expected KEY=VALUE"),
         (("topics", "-X", "nonsense=1", "list"), 'No such configuration property: "nonsense"'),
         (("-b", "", "topics", "list"), "it is empty"),
-        (("--json", "snapshot", "save", "s"), "is no client of a cluster: it takes none of the options before it"),
+        (("--json", "format", "-t", "s"), "is no client of a cluster: it takes none of the options before it"),
         (("reassign", "x"), "there are cancel, list, start"),
         (("transactions", "list", "--state", "Foo"), "'Foo' is not one of 'Empty', 'Ongoing'"),
         (("--context", "nowhere", "topics", "list"), "there is no context 'nowhere'; known: none"),

@@ -326,21 +326,21 @@ def test_another_broker_begins_with_a_snapshot_and_keeps_what_it_adds(broker: Br
         pass
 
 
-def test_the_command_saves_and_loads(broker: Broker, tmp_path: Path) -> None:
+def test_the_command_backup_creates_and_restores(broker: Broker, tmp_path: Path) -> None:
     orders = broker.topic("orders")
     orders.produce("a")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "odradek", "snapshot", *arguments]
+        command = [sys.executable, "-m", "odradek", "backup", *arguments]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
 
-    saved = run("save", "s", "--control", broker.control.url)
+    saved = run("create", "s", "--control", broker.control.url)
     assert (saved.returncode, saved.stderr) == (0, "")
     assert saved.stdout.startswith(f"{tmp_path / 's'}: ")
     orders.produce("b")
-    loaded = run("load", "s", "--control", broker.control.url)
+    loaded = run("restore", "s", "--control", broker.control.url)
     assert (loaded.returncode, loaded.stderr, texts(orders)) == (0, "", ["a"])
-    missing = run("load", "t", "--control", broker.control.url)
+    missing = run("restore", "t", "--control", broker.control.url)
     assert (missing.returncode, "is no snapshot" in missing.stderr) == (1, True)
-    assert run("load", "s", "--control", "nowhere").returncode == 2
+    assert run("restore", "s", "--control", "nowhere").returncode == 2
     assert run("keep", "s", "--control", broker.control.url).returncode == 2

@@ -1,4 +1,4 @@
-"""`odradek user add|list|delete`, of a running broker and of a stopped one, and `odradek format --add-scram`."""
+"""`odradek users add|list|delete`, of a running broker and of a stopped one, and `odradek format --add-scram`."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def may_log_in(broker: Broker, name: str, password: str, mechanism: str = "SCRAM
 def test_users_of_a_running_broker(tmp_path: Path) -> None:
     with sound_broker(SETTINGS) as broker:
         at = ("--bootstrap-server", broker.bootstrap_servers)
-        told("user", "add", "alice", *at, stdin="geheim\n")
+        told("users", "add", "alice", *at, stdin="geheim\n")
         both = ("-m", "SCRAM-SHA-256", "-m", "SCRAM-SHA-512", "--iterations", "5000")
         (tmp_path / "password").write_text("other\n")
-        told("user", "add", "bob", *both, "--password-file", str(tmp_path / "password"), *at)
-        assert told("user", "list", *at).splitlines() == [
+        told("users", "add", "bob", *both, "--password-file", str(tmp_path / "password"), *at)
+        assert told("users", "list", *at).splitlines() == [
             "alice\tSCRAM-SHA-512 (4096 iterations)",
             "bob\tSCRAM-SHA-256 (5000 iterations), SCRAM-SHA-512 (5000 iterations)",
         ]
         assert may_log_in(broker, "alice", "geheim")
         assert may_log_in(broker, "bob", "other", "SCRAM-SHA-256")
-        told("user", "delete", "bob", "-m", "SCRAM-SHA-256", *at)
-        told("user", "delete", "alice", *at)
-        assert told("user", "list", *at) == "bob\tSCRAM-SHA-512 (5000 iterations)\n"
+        told("users", "delete", "bob", "-m", "SCRAM-SHA-256", *at)
+        told("users", "delete", "alice", *at)
+        assert told("users", "list", *at) == "bob\tSCRAM-SHA-512 (5000 iterations)\n"
         assert not may_log_in(broker, "alice", "geheim")
-        run = odradek("user", "delete", "alice", *at)
+        run = odradek("users", "delete", "alice", *at)
         assert (run.returncode, run.stderr) == (1, "Error: there is no user alice\n")
         assert "geheim" not in broker.log()
 
@@ -80,22 +80,22 @@ def test_a_user_that_logs_in_manages_the_others(tmp_path: Path) -> None:
         config = broker.client_config("java")
         (tmp_path / "admin.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
         at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(tmp_path / "admin.properties"))
-        told("user", "add", "alice", *at, stdin="geheim\n")
-        assert told("user", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
+        told("users", "add", "alice", *at, stdin="geheim\n")
+        assert told("users", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
 
 
 def test_users_of_a_stopped_broker(tmp_path: Path) -> None:
     at = ("--set", f"log.dirs={tmp_path / 'data'}")
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         broker.topic("kept").produce("v")
-        refused = odradek("user", "add", "alice", *at, stdin="geheim\n")
+        refused = odradek("users", "add", "alice", *at, stdin="geheim\n")
         assert refused.returncode == 1
         assert "is using this directory" in refused.stderr
         assert broker.stop() == 0
-        told("user", "add", "alice", *at, stdin="geheim\n")
-        told("user", "add", "bob", *at, stdin="other\n")
-        told("user", "delete", "bob", *at)
-        assert told("user", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
+        told("users", "add", "alice", *at, stdin="geheim\n")
+        told("users", "add", "bob", *at, stdin="other\n")
+        told("users", "delete", "bob", *at)
+        assert told("users", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
         before = broker.log()
         broker.start()
         assert may_log_in(broker, "alice", "geheim")
@@ -106,7 +106,7 @@ def test_users_of_a_stopped_broker(tmp_path: Path) -> None:
 
 def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
     data = f"log.dirs={tmp_path / 'data'}"
-    refused = odradek("user", "add", "alice", "--set", data, stdin="geheim\n")
+    refused = odradek("users", "add", "alice", "--set", data, stdin="geheim\n")
     assert refused.returncode == 1
     assert "--add-scram" in refused.stderr
     scram = "SCRAM-SHA-512=[name=alice,password=geheim]"
@@ -125,9 +125,9 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
         "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
     )
     alice, bob = "alice\tSCRAM-SHA-512 (4096 iterations)", "bob\tSCRAM-SHA-512 (4096 iterations)"
-    assert told("user", "list", "--set", data).splitlines() == [alice]
-    told("user", "add", "bob", "--set", data, stdin="other\n")
-    assert told("user", "list", "--set", data).splitlines() == [alice, bob]
+    assert told("users", "list", "--set", data).splitlines() == [alice]
+    told("users", "add", "bob", "--set", data, stdin="other\n")
+    assert told("users", "list", "--set", data).splitlines() == [alice, bob]
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         assert may_log_in(broker, "alice", "geheim")
         assert may_log_in(broker, "bob", "other")
@@ -141,7 +141,7 @@ def test_the_command_of_a_cluster_is_also_that_of_a_stopped_broker_and_of_a_java
         (tmp_path / "admin.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
         login = ("--command-config", str(tmp_path / "admin.properties"))
         at = Odradek(broker.bootstrap_servers)
-        at.told("user", "add", "alice", *login, "-m", "SCRAM-SHA-256", "-m", "SCRAM-SHA-512", stdin="geheim\n")
+        at.told("users", "add", "alice", *login, "-m", "SCRAM-SHA-256", "-m", "SCRAM-SHA-512", stdin="geheim\n")
         at.told("users", "delete", "alice", "-m", "SCRAM-SHA-256", *login)
         assert at.told("users", "list", *login) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
         refused = at.run("users", "list", *login, "--json")
@@ -167,7 +167,7 @@ def test_the_command_of_a_cluster_is_also_that_of_a_stopped_broker_and_of_a_java
     ],
 )
 def test_wrong_commands_say_what_is_expected(arguments: tuple[str, ...], said: str) -> None:
-    run = odradek("user", *arguments)
+    run = odradek("users", *arguments)
     assert run.returncode == 1
     assert said in run.stderr and "Traceback" not in run.stderr
 
