@@ -7,6 +7,7 @@ SCRAM.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,14 @@ OPERATIONS = [
 ]
 
 
+class OperationType(click.Choice[str]):
+    """An operation, in Kafka's spelling too: `DescribeConfigs`, `DESCRIBE_CONFIGS`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        by_letters = {name.replace("-", ""): name for name in OPERATIONS}
+        return str(super().convert(by_letters.get(re.sub("[-_]", "", str(value)).lower(), value), param, ctx))
+
+
 @click.group("acls", cls=ClusterCommands)
 def acls() -> None:
     """List, add and remove access rules."""
@@ -52,9 +61,7 @@ def _with_rule(command: Callable[..., None]) -> Callable[..., None]:
         (
             click.option("--principal", metavar="User:NAME", help="Whose rule."),
             click.option("--host", help="From where; * is everywhere."),
-            click.option(
-                "--operation", "operations", multiple=True, type=click.Choice(OPERATIONS, case_sensitive=False)
-            ),
+            click.option("--operation", "operations", multiple=True, type=OperationType(OPERATIONS)),
             click.option("--deny", is_flag=True, help="A rule that forbids."),
             click.option("--topic", "topics", multiple=True, metavar="NAME", help="Of a topic; * is all."),
             click.option("--group", "groups", multiple=True, metavar="NAME", help="Of a group."),

@@ -11,11 +11,12 @@ import click
 from odradek.cli.connection import TargetCluster, connected
 from odradek.cli.general import confirm
 from odradek.cli.kafka_python import name_of, require_no_error
+from odradek.cli.known_names import WithKnownNames
 from odradek.cli.messages import UnregisterBrokerRequest
 from odradek.cli.output import Output
 
 
-@click.command("quorum")
+@click.command("quorum", cls=WithKnownNames)
 @connected
 def quorum(cluster: TargetCluster, out: Output) -> None:
     """List voters and observers of the metadata, how many records each lags, and for how many ms it is silent."""
@@ -51,7 +52,7 @@ def _silence(now: float, timestamp: int) -> int | None:
     return max(0, round(now - timestamp)) if timestamp > 0 else None
 
 
-@click.command("log-dirs")
+@click.command("log-dirs", cls=WithKnownNames)
 @click.option("--broker", "brokers", type=click.IntRange(min=0), multiple=True, help="Only of this; may be repeated.")
 @click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only of this; may be repeated.")
 @click.option("--partitions", "each", is_flag=True, help="A row for each partition, and not for each topic.")
@@ -93,7 +94,7 @@ def _sizes(topics: Any, wanted: tuple[str, ...], each: bool) -> list[tuple[objec
     return rows
 
 
-@click.command("unregister")
+@click.command("unregister", cls=WithKnownNames)
 @click.argument("broker", type=click.IntRange(0, 2**31 - 1))
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
@@ -295,9 +296,21 @@ def refusals(out: Output, what: Mapping[str, Any]) -> Iterator[None]:
         out.failure(what, error_name(error), sentence(error))
 
 
-def wait_for_each(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
-    """Wait for what was asked for each of several things, and print what came of it: `futures` are by thing."""
+def wait_for_each(
+    out: Output,
+    kind: str,
+    futures: Any,
+    done: str,
+    name: Callable[[Any], object] = str,
+    no_error: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Wait for what was asked for each of several things, and print what came of it: `futures` are by thing.
+
+    `no_error` has what is printed of errors that are none here, by their names.
+    """
     for key, future in futures.items():
         with refusals(out, {kind: name(key)}):
-            future.result()
-            out.result({kind: name(key)}, done)
+            error = future.exception()
+            if error is not None and error_name(error) not in no_error:
+                raise error
+            out.result({kind: name(key)}, done if error is None else no_error[error_name(error)])

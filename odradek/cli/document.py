@@ -35,6 +35,10 @@ refused, the others are done. A person is asked before something is deleted, unl
 `registry` asks a schema registry, Odradek's own ([registry.md](registry.md)) or another with Confluent's interface, and
 needs no client library. Its settings begin with `schema.registry.`, and may be in a context like the others.
 
+Commands and options may also have the names of Kafka's scripts, kcat and rpk where these mean the same: `odradek topics
+--create --topic orders`, `odradek groups seek billing --to start`, `odradek consume -C -t orders -o -5 -e`. Where not,
+the error says what to write. As with Kafka's script, `groups --reset-offsets` only plans without `--execute`.
+
 `groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
 below it is done.
 

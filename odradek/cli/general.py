@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import click
 
+from odradek.cli.known_names import WithKnownNames, command_first, known_command
+
 INT32 = click.IntRange(1, 2**31 - 1)
 LARGEST = 2**63 - 1
 """The largest offset, and the last time in milliseconds."""
@@ -129,12 +131,6 @@ def _with(options: Iterable[Any], command: Any, hidden: bool) -> Any:
     return command
 
 
-SYNONYMS = {"ls": "list", "show": "describe", "get": "describe", "new": "create", "rm": "delete", "remove": "delete"}
-SYNONYMS |= {"add": "create", "set": "alter", "edit": "alter", "purge": "trim", "save": "create", "load": "restore"}
-SYNONYMS |= {"delete": "remove", "create": "add", "describe": "list", "alter": "set"}
-"""Words that people try; one counts where the group has no such command, but the other."""
-
-
 LIBRARIES = ("confluent_kafka", "kafka")
 
 
@@ -158,11 +154,12 @@ class Commands(click.Group):
         other_words: words that people try for a command of this group, and are not taken for it.
     """
 
+    command_class = WithKnownNames
     other_words: ClassVar[Mapping[str, str]] = {}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
-        return found or super().get_command(ctx, SYNONYMS.get(cmd_name, cmd_name))
+        return found or super().get_command(ctx, known_command(self.name, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -179,6 +176,9 @@ class ClusterCommands(Commands):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         general_options(self, hidden=True)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, command_first(args, lambda name: self.get_command(ctx, name) is not None))
 
 
 class RegistryCommands(Commands):

@@ -14,11 +14,13 @@ from typing import Any
 import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from kafka import TopicPartition as PythonTopicPartition
 
 from odradek.cli.connection import TargetCluster, refusals
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import (
     AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
@@ -41,6 +43,8 @@ class GroupKind:
     """Those partitions are shown too; what is refused of a partition is told."""
     alter: Callable[[TargetCluster, str, Offsets], Offsets]
     """Returns the error codes of the partitions that are refused."""
+    delete: Callable[[TargetCluster, str, Places], dict[str, int]]
+    """Deletes the offsets; returns the error code, 0 for none, of each partition, or of each topic."""
     standing: str = "committed"
     """The name that `offsets` has for the offset that `alter` sets."""
 
@@ -103,6 +107,13 @@ def commit_offsets(cluster: TargetCluster, group: str, new: Offsets) -> Offsets:
     }
 
 
+def delete_committed(cluster: TargetCluster, group: str, places: Places) -> dict[str, int]:
+    """Delete the committed offsets; returns the error code of each partition. Raises KafkaError."""
+    with cluster.python_admin() as admin:
+        errors = admin.delete_group_offsets(group, [PythonTopicPartition(*key) for key in sorted(places)])
+    return {f"{place.topic}-{place.partition}": error.errno for place, error in errors.items()}
+
+
 def share_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
     """List the members; the cluster knows a start, or none, of each partition that they read.
 
@@ -160,6 +171,17 @@ def start_at_offsets(cluster: TargetCluster, group: str, new: Offsets) -> Offset
         for partition in topic.partitions
         if partition.error_code
     }
+
+
+def delete_starts(cluster: TargetCluster, group: str, places: Places) -> dict[str, int]:
+    """Let the group forget the topics; returns the error code of each. Raises KafkaError."""
+    topics = [
+        DeleteShareGroupOffsetsRequest.RequestTopic(topic_name=topic)
+        for topic in sorted({topic for topic, _ in places})
+    ]
+    answer = ask_coordinator(cluster, group, DeleteShareGroupOffsetsRequest(group_id=group, topics=topics))
+    require_no_error(answer)
+    return {topic.topic_name: topic.error_code for topic in answer.responses}
 
 
 def _partitions(cluster: TargetCluster, out: Output, group: str) -> list[tuple[Any, Any]]:
@@ -222,12 +244,12 @@ def _tasks(tasks: Iterable[Any]) -> list[str]:
     return sorted(f"{task.subtopology_id}_{partition}" for task in tasks for partition in task.partitions)
 
 
-COMMITTING = GroupKind(consumer_members, committed_offsets, commit_offsets)
+COMMITTING = GroupKind(consumer_members, committed_offsets, commit_offsets, delete_committed)
 KINDS: Mapping[str, GroupKind] = {
     "classic": COMMITTING,
     "consumer": COMMITTING,
-    "share": GroupKind(share_members, share_offsets, start_at_offsets, "start"),
-    "streams": GroupKind(streams_members, committed_offsets, commit_offsets),
+    "share": GroupKind(share_members, share_offsets, start_at_offsets, delete_starts, "start"),
+    "streams": GroupKind(streams_members, committed_offsets, commit_offsets, delete_committed),
 }
 
 

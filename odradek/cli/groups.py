@@ -1,4 +1,4 @@
-"""`odradek groups list|describe|reset-offsets|delete`."""
+"""`odradek groups list|describe|reset-offsets|delete-offsets|delete`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.terminal import printable
 
 @click.group("groups", cls=ClusterCommands)
 def main() -> None:
-    """List, describe and delete groups, and reset their offsets."""
+    """List, describe and delete groups, and reset or delete their offsets."""
 
 
 @main.command("list")
@@ -35,13 +35,13 @@ def list_(cluster: TargetCluster, out: Output) -> None:
 
 
 @main.command()
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...")
 @connected
 def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> None:
-    """Describe groups of any kind: members, offsets, lag."""
+    """Describe groups of any kind, all by default: members, offsets, lag."""
     known = listed(cluster, out)
     described = []
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(names or sorted(known)):
         if name in known:
             described.append(_described(cluster, out, name, known[name]))
         else:
@@ -153,6 +153,25 @@ def _altered(cluster: TargetCluster, out: Output, kind: GroupKind, name: str, of
         text = f"{name_of(code)} (only a group without members)"
         out.failure({"partition": f"{topic}-{partition}"}, name_of(code), text)
     return {key: offset for key, offset in offsets.items() if key not in refused}
+
+
+@main.command("delete-offsets")
+@click.argument("name", metavar="GROUP")
+@click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:PARTITION,...]")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@connected
+def delete_offsets(cluster: TargetCluster, out: Output, name: str, topics: tuple[str, ...], yes: bool) -> None:
+    """Delete the offsets of a group in topics that no member reads; of a share group in whole topics."""
+    kind = require_kind(listed(cluster, out).get(name, {}))
+    chosen = {(place.topic, place.partition) for place in _chosen(cluster.admin(), out, topics)}
+    if not chosen:
+        return
+    confirm(f"Delete the offsets of {name} in {', '.join(topics)}?", yes)
+    for place, code in sorted(kind.delete(cluster, name, chosen).items()):
+        if code:
+            out.failure({"offsets": place}, name_of(code), name_of(code))
+        else:
+            out.result({"offsets": place}, "deleted")
 
 
 @main.command()

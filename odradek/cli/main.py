@@ -11,6 +11,7 @@ from click.shell_completion import get_completion_class
 
 from odradek import __version__
 from odradek.cli.general import Commands, General, client_libraries, general_options, given
+from odradek.cli.known_names import SCRIPTS
 from odradek.location import NODE_COMMANDS, become_the_node
 
 
@@ -26,7 +27,7 @@ COMMANDS = {
     "topics": Entry("topics", "List, create, describe, alter, delete and trim topics.", ("topic",)),
     "produce": Entry("streaming:produce", "Write records.", ("producer", "pub")),
     "consume": Entry("streaming:consume", "Read records.", ("consumer", "sub")),
-    "groups": Entry("groups", "List, describe and delete groups, and reset their offsets.", ("group",)),
+    "groups": Entry("groups", "List, describe and delete groups, and reset or delete their offsets.", ("group",)),
     "acls": Entry("access:acls", "List, add and remove access rules.", ("acl",)),
     "users": Entry("operations:users", "List, add and delete users of SCRAM.", ("user",)),
     "quotas": Entry("access:quotas", "List, set and remove quotas of clients.", ("quota",)),
@@ -61,6 +62,8 @@ class CommandLine(Commands):
     other_words: ClassVar = {
         **dict.fromkeys(("start", "run", "server", "broker"), "serve"),
         "logs": "log",
+        **SCRIPTS,
+        **{f"kafka-{name}": own for name, own in {**{name: name for name in COMMANDS}, **SCRIPTS}.items()},
     }
 
     def resolve_command(

@@ -21,11 +21,14 @@ Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
 
 
-FORMS = "start, end, an offset, a time (2026-01-31T12:00:00Z, @MILLISECONDS) or how long ago (-90s, -15m, -2h, -7d)"
+FORMS = (
+    "start, end, an offset, -N for N before the end, a time (2026-01-31T12:00:00Z, @MILLISECONDS) or how long ago "
+    "(-90s, -15m, -2h, -7d)"
+)
 
 
 class PositionType(click.ParamType[Any]):
-    """`start`, `end`, an offset (an int), or a time; the value is an int or an OffsetSpec."""
+    """`start`, `end`, an offset, or a time; the value is an OffsetSpec, or an int: -N is N before the end."""
 
     name = "position"
 
@@ -36,7 +39,7 @@ class PositionType(click.ParamType[Any]):
             return OffsetSpec.earliest()
         if value in ("end", "latest"):
             return OffsetSpec.latest()
-        if re.fullmatch(r"[0-9]{1,19}", value) and int(value) <= LARGEST:
+        if re.fullmatch(r"-?[0-9]{1,19}", value) and abs(int(value)) <= LARGEST:
             return int(value)
         at = _milliseconds(value)
         if at is None or not 0 <= at <= LARGEST:
@@ -133,6 +136,9 @@ def resolve(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition
     Partitions of which it is not to be had are told, and left out.
     """
     wanted = [TopicPartition(ledger.topic, ledger.partition) for ledger in led(admin, out, partitions)]
+    if isinstance(position, int) and position < 0:
+        starts, ends = (_list(admin, out, wanted, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+        return {key: max(ends[key] + position, start) for key, start in starts.items() if key in ends}
     if isinstance(position, int):
         return {(place.topic, place.partition): position for place in wanted}
     found = _list(admin, out, wanted, position)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.connection import TargetCluster, connected, error_name, refusals, sentence
 from odradek.cli.general import LARGEST, pairs, registry_option
-from odradek.cli.known_names import Consume, Produce
+from odradek.cli.known_names import WithKnownNames
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, led, resolve, some_partitions_of, with_numbers, within
 from odradek.cli.records import ENCODINGS, FIELDS, Encoder, RecordCounter, as_bytes, decoded, formatter, from_json
@@ -25,7 +25,7 @@ FORMATS = (*ENCODINGS, "json")
 SCHEMAS = "avro, jsonschema, protobuf, each alone or with :latest, :@FILE; json"
 
 
-@click.command("produce", cls=Produce)
+@click.command("produce", cls=WithKnownNames)
 @click.argument("topic")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -189,7 +189,7 @@ def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[st
 POLL_S = 0.2
 
 
-@click.command("consume", cls=Consume)
+@click.command("consume", cls=WithKnownNames)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("-o", "--offset", "--from", "position", type=POSITION, help=f"Where to begin; default: start. {FORMS}.")
 @click.option(
@@ -266,9 +266,8 @@ def consume(
         without_end = {(place.topic, place.partition) for place in every}
         without_end -= {(place.topic, place.partition) for place in led(admin, notices, every)}
     else:
-        start = OffsetSpec.latest() if last else OffsetSpec.earliest() if position is None else position
-        wanted = resolve(admin, notices, with_numbers(every, partitions), start)
-        offsets = within(admin, notices, {place: offset - (last or 0) for place, offset in wanted.items()})
+        start = -last if last else OffsetSpec.earliest() if position is None else position
+        offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
         if not offsets:
             notices.end()
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])

@@ -57,6 +57,7 @@ def list_(cluster: TargetCluster, out: Output, internal: bool) -> None:
 @click.option("-p", "--partitions", type=INT32, help="Default: the cluster's.")
 @click.option("-r", "--replication-factor", type=click.IntRange(1, 2**15 - 1), help="Default: the cluster's.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
 @click.option("--dry-run", is_flag=True, help="Only check.")
 @connected
 def create(
@@ -66,21 +67,24 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     configs: tuple[str, ...],
+    if_not_exists: bool,
     dry_run: bool,
 ) -> None:
     """Create topics."""
     config = dict(pairs(configs, "--config"))
     wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=config) for name in names]
     futures = cluster.admin().create_topics(wanted, validate_only=dry_run, operation_timeout=cluster.timeout)
-    wait_for_each(out, "topic", futures, "would be created" if dry_run else "created")
+    no_error = {"TOPIC_ALREADY_EXISTS": "exists already"} if if_not_exists else {}
+    wait_for_each(out, "topic", futures, "would be created" if dry_run else "created", no_error=no_error)
 
 
 @main.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @connected
 def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> None:
-    """Describe topics: partitions with leader, replicas and offsets, and the configurations that were set."""
+    """Describe topics, all by default: partitions (leader, replicas, offsets), and the configurations that were set."""
     admin = cluster.admin()
+    names = names or tuple(sorted(set(admin.list_topics(timeout=cluster.timeout).topics) - {*INTERNAL}))
     found = [_described(admin, out, name, about) for name, about in described(admin, out, names).items()]
     if out.as_json:
         out.document(found)
@@ -173,14 +177,15 @@ def alter(
 
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
-def delete(cluster: TargetCluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
+def delete(cluster: TargetCluster, out: Output, names: tuple[str, ...], if_exists: bool, yes: bool) -> None:
     """Delete topics, with all their records."""
     confirm(f"Delete {', '.join(names)}?", yes)
-    wait_for_each(
-        out, "topic", cluster.admin().delete_topics(list(names), operation_timeout=cluster.timeout), "deleted"
-    )
+    futures = cluster.admin().delete_topics(list(names), operation_timeout=cluster.timeout)
+    no_error = {"UNKNOWN_TOPIC_OR_PARTITION": "does not exist"} if if_exists else {}
+    wait_for_each(out, "topic", futures, "deleted", no_error=no_error)
 
 
 @main.command()

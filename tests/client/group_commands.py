@@ -55,6 +55,8 @@ def share_transcript(odradek: Odradek) -> list[str]:
             ("reset-offsets", SHARE, "--to", "end"),
             ("reset-offsets", SHARE, "--by", "-2"),
             ("describe", SHARE),
+            ("delete-offsets", SHARE, "-t", TOPIC),
+            ("describe", SHARE),
             ("delete", SHARE),
             ("describe", SHARE),
         )
@@ -82,6 +84,8 @@ def streams_transcript(odradek: Odradek, folder: Path) -> list[str]:
             (*RESET, word_count.APP, "-t", word_count.INPUT, "--dry-run"),
             (*RESET, word_count.APP, "-t", word_count.INPUT),
             ("describe", word_count.APP, "--json"),
+            ("delete-offsets", word_count.APP, "-t", word_count.INPUT),
+            ("describe", word_count.APP, "--json"),
             ("delete", word_count.APP),
             ("list",),
         )
@@ -103,10 +107,10 @@ def lag(odradek: Odradek) -> int | None:
     if word_count.APP not in odradek.told("groups", "list"):
         return None
     (about,) = described(odradek, word_count.APP)
-    rows = about["offsets"]
+    rows: list[dict[str, Any]] = about["offsets"]
     if len(rows) < 4 or any(row["committed"] is None for row in rows):
         return None
-    return sum(row["lag"] for row in rows if row["topic"] == word_count.INPUT)
+    return sum(int(row["lag"]) for row in rows if row["topic"] == word_count.INPUT)
 
 
 def printed(odradek: Odradek, *command: str) -> str:

@@ -23,6 +23,7 @@ def _messages(api: str) -> Iterator[Any]:
 AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse = _messages("AlterShareGroupOffsets")
 CreateBackupRequest, CreateBackupResponse = _messages("CreateBackup")
 CreateDelegationTokenRequest, CreateDelegationTokenResponse = _messages("CreateDelegationToken")
+DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse = _messages("DeleteShareGroupOffsets")
 DescribeDelegationTokenRequest, DescribeDelegationTokenResponse = _messages("DescribeDelegationToken")
 DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse = _messages("DescribeShareGroupOffsets")
 ExpireDelegationTokenRequest, ExpireDelegationTokenResponse = _messages("ExpireDelegationToken")

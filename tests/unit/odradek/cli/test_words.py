@@ -33,12 +33,13 @@ def test_a_time_is_milliseconds(text: str, milliseconds: int) -> None:
 
 def test_an_offset_is_a_number_and_words_have_synonyms() -> None:
     assert position("12") == 12
+    assert position("-12") == -12, "12 before the end"
     assert position("start") is position("earliest") is position("beginning")
     assert position("end") is position("latest")
     assert position("start") is not position("end")
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-5", "-5x", "1.5", "@", "²"])
+@pytest.mark.parametrize("text", ["", "yesterday", "--5", "-5x", "1.5", "@", "²"])
 def test_another_position_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="expected start, end, an offset"):
         position(text)
