@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import click
 
+from odradek.cli.deferred import defer
 from odradek.cli.known_names import WithKnownNames, command_first, known_command
 
 INT32 = click.IntRange(1, 2**31 - 1)
@@ -137,6 +138,7 @@ LIBRARIES = ("confluent_kafka", "kafka")
 @contextmanager
 def client_libraries(command: str) -> Iterator[None]:
     """Say how to install a client library that an import within the block lacks. Raises ClickException."""
+    defer("asyncio")
     try:
         yield
     except ModuleNotFoundError as error:

@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple
 import click
 from click.shell_completion import get_completion_class
 
-from odradek import __version__
 from odradek.cli.general import Commands, General, client_libraries, general_options, given
 from odradek.cli.known_names import SCRIPTS
 from odradek.location import NODE_COMMANDS, become_the_node
@@ -106,9 +105,25 @@ class NodeCommand(click.Command):
         become_the_node([str(self.name), *args])
 
 
+def _show_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from odradek import __version__  # which looks for the installed package: a fifth of a command's time
+
+        click.echo(f"odradek {__version__}")
+        ctx.exit()
+
+
 @click.group("odradek", cls=CommandLine)
 @general_options
-@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def odradek() -> None:
     """Run a Kafka broker, and work with a cluster, Odradek's or any other.
 

@@ -32,6 +32,30 @@ def test_commands_that_work_through_librdkafka_do_not_import_kafka_python(comman
     assert "odradek.process" not in modules
 
 
+TOPICS = (
+    "from odradek.cli.general import client_libraries\nwith client_libraries('topics'): import odradek.cli.topics\n"
+)
+
+
+def test_commands_import_asyncio_and_look_for_the_version_only_if_it_is_used() -> None:
+    modules = loaded_by(f"{TOPICS}import odradek, odradek.cli.main\nassert '__version__' not in vars(odradek)")
+    assert "confluent_kafka" in modules
+    assert not {name for name in modules if name.startswith("asyncio.")}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import asyncio; asyncio.run(asyncio.sleep(0))",
+        "from asyncio import run, sleep; run(sleep(0))",
+        "import asyncio.events; asyncio.events.new_event_loop().close()",
+        "import asyncio; assert not hasattr(asyncio, 'nonsense') and hasattr(asyncio, 'run')",
+    ],
+)
+def test_a_deferred_module_is_the_module_when_it_is_used(use: str) -> None:
+    assert "asyncio.events" in loaded_by(TOPICS + use)
+
+
 def test_the_registrys_commands_need_no_client_library_and_no_other_command_loads_them() -> None:
     modules = loaded_by("import odradek.cli.registry")
     assert "odradek.schemas.client" in modules
