@@ -18,15 +18,6 @@ from tests.pages import blocks
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
 PAGE = "docs/testing-with-odradek.md"
-IMPORTS = """\
-import threading
-
-import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
-from odradek import Broker, ControlError
-
-"""
-"""What the page leaves to the reader."""
 
 
 def programs() -> list[str]:
@@ -44,9 +35,10 @@ def test_the_pages_tests_pass_with_the_pages_configuration(tmp_path: Path) -> No
     code = blocks(PAGE, "python")
     tests = [example for example in code if "def test_" in example]
     (fixtures,) = [example for example in code if "factories" in example]
-    assert len(tests) + len(programs()) + 1 == len(code)
+    (imports,) = [example for example in code if example.startswith("import threading")]
+    assert len(tests) + len(programs()) + 2 == len(code)
     (tmp_path / "conftest.py").write_text(fixtures)
-    (tmp_path / "test_page.py").write_text(IMPORTS + "\n\n".join([*tests, "def test_fixtures(small):\n    pass\n"]))
+    (tmp_path / "test_page.py").write_text("\n\n".join([imports, *tests, "def test_fixtures(small):\n    pass\n"]))
     command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False)
     number = sum(example.count("def test_") for example in tests) + 1
