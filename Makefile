@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
+.PHONY: help run test everything unit brokers conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -19,11 +19,20 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) \
 	  --profile dev $(ARGS)
 
-test: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## every test: unit, conformance, client, crash, pipeline
+# Each part fetches what it needs when its turn comes: the first answers long before Spark is there. All run if one fails.
+test: ## every test, in three parts: unit (Python alone), brokers (kcat, Java, Go, Node), pipeline (Spark)
+	@failed=; for part in unit brokers pipeline; do \
+	  echo "== make $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
+everything: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## the same in one run of pytest, when all of it is fetched
 	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests
 
-unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python, in under a minute
+unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python: run them before a commit
 	$(PYTEST) -n auto $(ARGS) tests/unit
+
+brokers: $(VENV)/.dev tools ## the tests that start brokers, stock clients and Kafka's own tools: all but unit and pipeline
+	$(PYTEST) -n 3 --dist loadfile $(ARGS) --ignore=tests/unit --ignore=tests/pipeline tests
 
 conformance: $(VENV)/.dev tools ## answers compared with Apache Kafka's
 	$(PYTEST) $(ARGS) tests/conformance
@@ -38,7 +47,7 @@ crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
 
 pipeline: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## the Spark jobs, on local Spark against a broker over sockets
-	$(PYTEST) $(ARGS) tests/pipeline
+	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests/unit/pipeline tests/pipeline
 
 demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and Spark into a lake table and a picture
 	@$(BIN)/python -m examples.flights $(ARGS)
@@ -139,7 +148,7 @@ $(VENV)/.fuzz: $(VENV)/.dev requirements-fuzz.txt
 	$(PIP) install -q --require-hashes -r requirements-fuzz.txt
 	@touch $@
 
-# PySpark is a source distribution, built with the setuptools that .dev brings along.
+# PySpark is published as a source distribution alone; pip builds its wheel once, with the setuptools of .dev, and keeps it.
 $(VENV)/.pipeline: $(VENV)/.dev requirements-pipeline.txt
 	$(PIP) install -q --require-hashes --no-build-isolation -r requirements-pipeline.txt
 	@touch $@
