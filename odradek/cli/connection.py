@@ -110,7 +110,12 @@ class Reasons(logging.Handler):
     @property
     def hopeless(self) -> bool:
         """Whether each address is known to fail, one of them for good."""
-        return self._final and all(address in self._texts for address in self._addresses)
+        return self._final and self.all_failed
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether each address is known to fail, perhaps only for now."""
+        return all(address in self._texts for address in self._addresses)
 
     def __str__(self) -> str:
         if not self._texts and self._waits_for_token:
@@ -126,8 +131,12 @@ def _address(server: str) -> str:
 
 def reach(admin: AdminClient, asked: Future[Answer], reasons: Reasons, bootstrap: str) -> Answer:
     """The first answer of a cluster. Raises ClickException as soon as it is clear that none will come."""
+    waits = False
     while not asked.done() and not reasons.hopeless:
         admin.poll(POLL_S)
+        if reasons.all_failed and not waits and sys.stderr.isatty():
+            click.echo(f"no broker answers at {bootstrap} yet; waiting for one (--timeout says how long)", err=True)
+            waits = True
     error: Any = asked.exception() if asked.done() else None
     if asked.done() and error is None:
         return asked.result()

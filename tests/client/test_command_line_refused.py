@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, Producer
 
 from odradek import Broker
 from tests.brokers import sound_broker
-from tests.command_line import Odradek
+from tests.command_line import Odradek, on_a_terminal
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -60,6 +60,13 @@ def test_why_a_client_is_not_let_in_is_said_at_once(
 def test_a_name_without_address_is_said_at_once() -> None:
     status, _, error = Odradek("no-such-host.invalid:9092").run("topics", "list", *PATIENT)
     assert (status, "Failed to resolve 'no-such-host.invalid" in error) == (1, True), error
+
+
+def test_a_person_is_told_at_once_that_a_command_waits_for_a_broker() -> None:
+    command = ("-b", "127.0.0.1:1", "--timeout", "1.5", "topics", "list")
+    waits = "no broker answers at 127.0.0.1:1 yet; waiting"
+    assert on_a_terminal(*command).decode().startswith(waits)
+    assert waits not in Odradek("127.0.0.1:1").run("--timeout", "1.5", "topics", "list")[2], "a program is not told"
 
 
 def test_tls_to_a_listener_without_it_is_said_at_once() -> None:
