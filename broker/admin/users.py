@@ -40,8 +40,6 @@ from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versi
 from broker.security.as_client import secured
 from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from controller.scram import (
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
     SCRAM_MECHANISMS,
     Alteration,
     ScramDeletion,
@@ -50,6 +48,7 @@ from controller.scram import (
     upsertion,
 )
 from odradek.cli.general import read_password
+from odradek.cli.scram import with_mechanisms, with_new_password
 from protocol.errors import KafkaError
 from protocol.schema import Entity
 from storage.files import OsFileSystem
@@ -122,24 +121,7 @@ def _place(
 
 @main.command()
 @click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice([*SCRAM_MECHANISMS]),
-    default=["SCRAM-SHA-512"],
-    show_default=True,
-    help="May be repeated.",
-)
-@click.option(
-    "--iterations",
-    type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
-    default=MIN_ITERATIONS,
-    show_default=True,
-    help="How often the password is hashed.",
-)
-@click.option("--password-file", metavar="FILE", help="The password is its first line; - is standard input.")
+@with_new_password
 @_with_place
 def add(
     name: str,
@@ -168,14 +150,7 @@ def list_(place: Place) -> None:
 
 @main.command()
 @click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice([*SCRAM_MECHANISMS]),
-    help="Only this; may be repeated. Without it, all that the user has.",
-)
+@with_mechanisms
 @_with_place
 def delete(name: str, mechanisms: Sequence[str], place: Place) -> None:
     """Delete a user."""

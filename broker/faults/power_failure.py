@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from storage.file_system_over import FileSystemOver
 from storage.files import File, FileSystem, Identity, write_fully
 
 
@@ -61,7 +62,7 @@ class TrackedFile:
         self._files.synced(self.identity(), size)
 
 
-class PowerFailureFiles:
+class PowerFailureFiles(FileSystemOver):
     """See above.
 
     Attributes:
@@ -69,25 +70,13 @@ class PowerFailureFiles:
     """
 
     def __init__(self, fs: FileSystem) -> None:
-        self._fs = fs
+        super().__init__(fs)
         self._synced: dict[Identity, int] = {}
         self._names: dict[str, list[_Name]] = {}  # by folder
         self._count = 0
         self._lock = threading.RLock()
         self._failed = False
         self.on_sync: Callable[[str], None] | None = None
-        self.open_to_read = fs.open_to_read
-        self.listdir = fs.listdir
-        self.exists = fs.exists
-        self.is_dir = fs.is_dir
-        self.is_file = fs.is_file
-        self.is_link = fs.is_link
-        self.identity = fs.identity
-        self.size = fs.size
-        self.modified_ms = fs.modified_ms
-        self.set_modified_ms = fs.set_modified_ms
-        self.space = fs.space
-        self.lock = fs.lock
 
     # -- the failure
 

@@ -25,6 +25,7 @@ from odradek.cli.general import (
     names_cluster,
 )
 from odradek.cli.output import Output, print_explanation
+from odradek.cli.scram import with_mechanisms, with_new_password
 from odradek.control import ControlClient, ControlError, ControlUnavailableError
 from odradek.location import become_the_node
 from odradek.report import Explanation
@@ -225,9 +226,6 @@ def users() -> None:
     """
 
 
-MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-
-
 def _with_place(command: Callable[..., None]) -> Callable[..., None]:
     """Give the command the options that say where the users are.
 
@@ -269,18 +267,7 @@ def list_(place: list[str]) -> None:
 
 @users.command()
 @click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice(MECHANISMS),
-    default=["SCRAM-SHA-512"],
-    show_default=True,
-    help="May be repeated.",
-)
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=4096, show_default=True)
-@click.option("--password-file", metavar="FILE", help="The password is its first line; - is standard input.")
+@with_new_password
 @_with_place
 def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: str | None, place: list[str]) -> None:
     """Add a user, or give it a new password, which is asked for."""
@@ -293,14 +280,7 @@ def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: st
 
 @users.command()
 @click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice(MECHANISMS),
-    help="Only this; may be repeated; default: all that the user has.",
-)
+@with_mechanisms
 @_with_place
 def delete(name: str, mechanisms: Sequence[str], place: list[str]) -> None:
     """Delete a user."""

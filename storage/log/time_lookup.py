@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from protocol.errors import InvalidRecord
 from protocol.primitives import Buffer
@@ -64,12 +64,9 @@ async def _first_at_or_after(
                 return found
         return None
 
-    try:
-        return await _in_worker(segment, workers, search)
-    except FileNotFoundError:
-        if segments.floor(segment.base_offset) is segment:
-            raise
-        return await _first_at_or_after(segments, workers, timestamp, log_start_offset)  # removed meanwhile
+    return await _in_worker(
+        segments, segment, workers, search, lambda: _first_at_or_after(segments, workers, timestamp, log_start_offset)
+    )
 
 
 async def _largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
@@ -85,22 +82,27 @@ async def _largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEp
                 return None
         return None
 
-    try:
-        return await _in_worker(segment, workers, search)
-    except FileNotFoundError:
-        if segments.floor(segment.base_offset) is segment:
-            raise
-        return await _largest(segments, workers)
+    return await _in_worker(segments, segment, workers, search, lambda: _largest(segments, workers))
 
 
 async def _in_worker(
-    segment: LogSegment, workers: Workers, search: Callable[[File], TimestampOffsetEpoch | None]
+    segments: LogSegments,
+    segment: LogSegment,
+    workers: Workers,
+    search: Callable[[File], TimestampOffsetEpoch | None],
+    again: Callable[[], Awaitable[TimestampOffsetEpoch | None]],
 ) -> TimestampOffsetEpoch | None:
-    file = segment.file.acquire()
+    """What the search finds in the segment's file; if it is removed meanwhile, what it finds `again` in the others."""
     try:
-        return await workers.lane(folder_lane("lookup", segment.folder)).call(lambda: search(file))
-    finally:
-        segment.file.release()
+        file = segment.file.acquire()
+        try:
+            return await workers.lane(folder_lane("lookup", segment.folder)).call(lambda: search(file))
+        finally:
+            segment.file.release()
+    except FileNotFoundError:
+        if segments.floor(segment.base_offset) is segment:
+            raise
+    return await again()
 
 
 def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:

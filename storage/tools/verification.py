@@ -15,6 +15,7 @@ from protocol.records.batch import MAGIC, BatchHeader, check_crc
 from protocol.records.build import iter_records
 from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
+from storage.file_system_over import FileSystemOver
 from storage.files import File, FileSystem, read_file, write_fully
 from storage.folders import log_names, meta_properties, partition_metadata
 from storage.folders.log_checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
@@ -62,7 +63,7 @@ class _KeepingFile:
         self._file.truncate(size)
 
 
-class KeepingFileSystem:
+class KeepingFileSystem(FileSystemOver):
     """Unlinking a path below `root` moves it to the same place below `aside`.
 
     Attributes:
@@ -70,28 +71,16 @@ class KeepingFileSystem:
     """
 
     def __init__(self, fs: FileSystem, root: str, aside: str) -> None:
-        self._fs = fs
+        super().__init__(fs)
         self._root = root
         self._aside = aside
         self.kept: list[str] = []
-        self.open_to_read = fs.open_to_read
         self.rename = fs.rename
         self.link = fs.link
         self.copy_file = fs.copy_file
-        self.listdir = fs.listdir
         self.mkdir = fs.mkdir
         self.rmdir = fs.rmdir
-        self.exists = fs.exists
-        self.is_dir = fs.is_dir
-        self.is_file = fs.is_file
-        self.is_link = fs.is_link
-        self.identity = fs.identity
-        self.size = fs.size
-        self.modified_ms = fs.modified_ms
-        self.set_modified_ms = fs.set_modified_ms
         self.fsync_dir = fs.fsync_dir
-        self.space = fs.space
-        self.lock = fs.lock
 
     def open(self, path: str, *, create: bool = False) -> File:
         file = self._fs.open(path, create=create)
