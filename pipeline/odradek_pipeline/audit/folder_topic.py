@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,6 +14,7 @@ from odradek_pipeline.datasource.log_view import LogState, Planner
 from odradek_pipeline.datasource.offsets import OffsetRange
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.pieces import Piece, pieces_of
+from odradek_pipeline.datasource.places import RemoteFileMissing
 from odradek_pipeline.datasource.scan import PieceScan
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
@@ -38,13 +40,18 @@ class DamageLog(logging.Handler):
 class FolderTopic(LogTopic):
     """Reads through damage, and tells of it: an audit is for what is broken."""
 
-    def __init__(self, folders: Sequence[str], topic: str) -> None:
-        """Raises AuditError if no partition of the topic is there."""
+    def __init__(self, folders: Sequence[str], topic: str, tier: Mapping[str, str] | None = None) -> None:
+        """`tier`: options of the data source that say where older segments are.
+
+        Raises AuditError if no partition of the topic is there.
+        """
         super().__init__(topic)
-        self.where = ", ".join(folders)
-        self._options = SourceOptions(
-            tuple(folders), topics=frozenset((topic,)), fail_on_data_loss=False, fail_on_corruption=False
-        )
+        self.where = ", ".join(folders) or (tier or {})["tier"]
+        given = {"topics": topic, "failOnDataLoss": "false", "failOnCorruption": "false", **(tier or {})}
+        try:
+            self._options = SourceOptions.parse({"paths": json.dumps(list(folders)), **given})
+        except DataSourceError as error:
+            raise AuditError(str(error)) from error
         self._planner = Planner(self._options)
         source = logging.getLogger("odradek_pipeline.datasource")
         source.addHandler(DamageLog(self._problems))
@@ -81,6 +88,8 @@ class FolderTopic(LogTopic):
                 return []
             try:
                 return pieces_of(OffsetRange(state, max(start, state.start), min(end, state.end)), PIECE_BYTES)
+            except RemoteFileMissing:
+                raise
             except FileNotFoundError:
                 self.extents()
         raise AuditError(f"The files of {self.name}-{partition} go faster than they can be opened.")

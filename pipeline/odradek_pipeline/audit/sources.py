@@ -17,19 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlace:
-    """Where a topic is: in `data` folders, or at the brokers of `bootstrap`, with librdkafka's settings in `config`."""
+    """Where a topic is: in `data` folders, or at the brokers of `bootstrap`, with librdkafka's settings in `config`.
+
+    `tier` are options of the data source that say where older segments are, beside the folders or alone.
+    """
 
     topic: str
     data: Sequence[str] = ()
     bootstrap: str | None = None
     config: Mapping[str, str] = field(default_factory=dict)
+    tier: Mapping[str, str] = field(default_factory=dict)
 
     def open(self) -> Topic:
         """Raises AuditError."""
-        if self.data:
+        if self.data or self.tier:
             from odradek_pipeline.audit.folder_topic import FolderTopic
 
-            return FolderTopic(self.data, self.topic)
+            return FolderTopic(self.data, self.topic, self.tier)
         from odradek_pipeline.audit.broker_topic import BrokerTopic
 
         return BrokerTopic(self.bootstrap or "", self.topic, self.config)
@@ -42,7 +46,8 @@ class TopicPlace:
             return None
 
     def __str__(self) -> str:
-        return f"{self.topic} in {', '.join(self.data)}" if self.data else f"{self.topic} at {self.bootstrap}"
+        folders = [*self.data, *([self.tier["tier"]] if self.tier else [])]
+        return f"{self.topic} in {', '.join(folders)}" if folders else f"{self.topic} at {self.bootstrap}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,16 @@ class TablePlace:
         return table, OpenTable(self.dead_letters, self.table_format or format_of(self.dead_letters), self.names)
 
 
-def check_place(data: Sequence[str], bootstrap: str | None, flags: tuple[str, str]) -> None:
-    """Raises UsageError unless one of the two is given."""
-    if bool(data) == bool(bootstrap):
-        raise click.UsageError(f"give either {flags[0]} or {flags[1]}")
+def place_of(
+    topic: str,
+    data: Sequence[str],
+    bootstrap: str | None,
+    tier: tuple[str | None, Mapping[str, str]],
+    config: Mapping[str, str],
+    prefix: str = "--",
+) -> TopicPlace:
+    """The place that options say, whose names begin with `prefix`. Raises UsageError unless it is one."""
+    if bool(data or tier[0]) == bool(bootstrap):
+        raise click.UsageError(f"give either {prefix}data (or {prefix}tier) or {prefix}bootstrap")
+    options = {} if tier[0] is None else {**tier[1], "tier": tier[0]}
+    return TopicPlace(topic, data, bootstrap, config, options)

@@ -15,19 +15,28 @@ from odradek_pipeline.options import pairs, table_options
 if TYPE_CHECKING:
     from odradek_pipeline.audit.sources import TopicPlace
 
-OTHERS = ("lake", "table", "against_data", "against_bootstrap")
+OTHERS = ("lake", "table", "against_data", "against_tier", "against_bootstrap")
 UP_TO = ("batch", "last-row", "end")
 
 
 @click.command(short_help="what a table, another topic or a replica has and lacks of a topic")
 @click.option("--topic", "topics", multiple=True, help="the topic; with --replicas any number, by default all")
 @click.option("--data", multiple=True, metavar="DIR", help="a broker's data folder that has the topic; may be repeated")
+@click.option("--tier", metavar="PLACE", help="where its older segments are: a folder or s3://BUCKET/KEY-PREFIX")
+@click.option(
+    "--tier-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="option of the data source for --tier and --against-tier, as s3Endpoint or tierMetadata; may be repeated",
+)
 @click.option("--bootstrap", metavar="HOST:PORT,...", help="brokers that have the topic, in place of --data")
 @click.option("--lake", metavar="PATH", help="a lake of `odradek-pipeline lake`: table, dead letters and newest batch")
 @click.option("--table", metavar="PATH", help="any table, or CATALOG:NAMESPACE.TABLE of Iceberg; in place of --lake")
 @table_options
 @click.option("--against-topic", metavar="NAME", help="another topic in place of a table  [default: of the same name]")
 @click.option("--against-data", multiple=True, metavar="DIR", help="a data folder that has it; may be repeated")
+@click.option("--against-tier", metavar="PLACE", help="where its older segments are")
 @click.option("--against-bootstrap", metavar="HOST:PORT,...", help="brokers that have it")
 @click.option("--map", "map_path", metavar="FILE", help="the map of offsets that `restore --into-topic` has written")
 @click.option("--replicas", multiple=True, metavar="DIR", help="data folders of several brokers, against each other")
@@ -65,7 +74,7 @@ def command(topics: tuple[str, ...], replicas: tuple[str, ...], **given: Any) ->
 def _replicas(topics: tuple[str, ...], folders: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
     from odradek_pipeline.audit.replicas import audit_replicas
 
-    if any(given[name] for name in ("data", "bootstrap", *OTHERS)):
+    if any(given[name] for name in ("data", "tier", "bootstrap", *OTHERS)):
         raise click.UsageError("--replicas compares the folders with each other: give no other side")
     found = audit_replicas(folders, topics)
     return {
@@ -94,12 +103,12 @@ def _insight(topics: tuple[str, ...], replicas: tuple[str, ...], given: dict[str
 
 
 def _place(topics: tuple[str, ...], given: dict[str, Any]) -> TopicPlace:
-    from odradek_pipeline.audit.sources import TopicPlace, check_place
+    from odradek_pipeline.audit.sources import place_of
 
     if len(topics) != 1:
         raise click.UsageError("give one --topic")
-    check_place(given["data"], given["bootstrap"], ("--data", "--bootstrap"))
-    return TopicPlace(topics[0], given["data"], given["bootstrap"], given["client"])
+    tier = given["tier"], given["tier_config"]
+    return place_of(topics[0], given["data"], given["bootstrap"], tier, given["client"])
 
 
 def _tables(topics: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +132,8 @@ def _audit(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
     from odradek_pipeline.audit.sources import TablePlace
     from odradek_pipeline.audit.topic_table import MappedTopic, OffsetMap
 
-    others = [bool(given["lake"]), bool(given["table"]), bool(given["against_data"] or given["against_bootstrap"])]
+    against = ("against_data", "against_tier", "against_bootstrap")
+    others = [bool(given["lake"]), bool(given["table"]), any(given[name] for name in against)]
     if sum(others) != 1:
         raise click.UsageError("give one of --lake, --table, --against-data and --against-bootstrap")
     if others[2]:
@@ -141,13 +151,15 @@ def _audit(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
 
 def _against(place: Any, given: dict[str, Any]) -> tuple[Any, str]:
     from odradek_pipeline.audit.run import Audit
-    from odradek_pipeline.audit.sources import TopicPlace, check_place
+    from odradek_pipeline.audit.sources import place_of
     from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
 
-    check_place(given["against_data"], given["against_bootstrap"], ("--against-data", "--against-bootstrap"))
     offsets = OffsetMap.read(given["map_path"], place.topic) if given["map_path"] else None
     name = given["against_topic"] or (offsets and offsets.new_topic) or place.topic
-    other = TopicPlace(name, given["against_data"], given["against_bootstrap"], given["client"])
+    tier = given["against_tier"], given["tier_config"]
+    other = place_of(
+        name, given["against_data"], given["against_bootstrap"], tier, given["client"], prefix="--against-"
+    )
     table = TopicTable(other.open(), offsets)
     topic = place.open()
     until = None
