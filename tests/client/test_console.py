@@ -6,110 +6,22 @@ What each page shows is tested in `tests/unit/broker/console`; this is about wha
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from confluent_kafka import Consumer, Producer
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from odradek import Broker
-from tests.brokers import sound_broker
+from tests.client.console_pages import HOSTILE, PAGES, WIDTHS, broker, browser, needs_chromium, page
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (tests/client/install-tools.sh)")
+pytestmark = needs_chromium
+__all__ = ["broker", "browser", "page"]
 
-HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
-WIDTHS = {"phone": 360, "larger phone": 390, "tablet": 820, "laptop": 1024, "wide": 1600}
 CUT_WITHOUT_A_SIGN = """[...document.querySelectorAll("main *:not(input)")].filter(one => {
     const { overflowX, backgroundImage } = getComputedStyle(one);
     return one.scrollWidth > one.clientWidth + 1 && overflowX !== "visible" && !backgroundImage.includes("gradient");
 }).map(one => one.outerHTML)"""
 """What scrolls sideways, and has no shade that shows it."""
-
-PAGES = {
-    "overview": "",
-    "topics": "topics",
-    "topic": "topic?name=orders",
-    "messages": "messages?topic=orders&isolation=uncommitted",
-    "message": "message?topic=orders&partition=0&offset=0",
-    "bytes": "messages?topic=bytes",
-    "dump": "message?topic=bytes&partition=0&offset=0",
-    "groups": "groups",
-    "group": "group?" + urlencode({"id": f"mail {HOSTILE}"}),
-    "transactions": "transactions",
-    "transaction": "transaction?" + urlencode({"id": f"till {HOSTILE}"}),
-    "clients": "clients",
-    "cluster": "cluster",
-    "new topic": "new-topic",
-    "configuration of a topic": "topic-configs?name=orders&key=retention.ms",
-    "configuration of brokers": "broker-configs?q=retention",
-    "produce": "produce?topic=orders&from_partition=0&from_offset=0",
-    "movements": "movements",
-    "tier": "tier",
-    "access": "access",
-    "users": "users",
-    "quotas": "quotas",
-    "tokens": "tokens",
-    "audit": "audit",
-    "kit": "kit",
-    "journal": "journal",
-}
-AT_ONCE = ("topics", "topic", "messages", "group")
-"""Pages with a part of each kind; all others are looked at with `--torture`."""
-
-RULES = {"resultTypes": ["violations"], "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
-PATIENCE_MS = 60_000
-expect.set_options(timeout=PATIENCE_MS)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    """One with a topic, a group that reads it, an open transaction and a fault, most of hostile names."""
-    with sound_broker({"odradek.http.port": "0", "odradek.console.write": "true"}) as broker:
-        orders = broker.topic("orders")
-        orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
-        broker.topic("bytes").produce(bytes(range(256)), key="", headers={"": ""})
-        servers = {"bootstrap.servers": broker.bootstrap_servers}
-        config = {**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"}
-        producer = Producer({**config, "transaction.timeout.ms": 900_000})  # open for as long as all tests take
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        producer.produce("orders", b"held")
-        producer.flush(30)
-        settings = {"group.id": f"mail {HOSTILE}", "client.id": f"mail {HOSTILE}", "auto.offset.reset": "earliest"}
-        consumer = Consumer({**servers, **settings})
-        consumer.subscribe(["orders"])
-        assert consumer.poll(60) is not None
-        broker.fault(api="Heartbeat", group=HOSTILE, delay=0.1)
-        yield broker
-        consumer.close()
-        producer.abort_transaction(30)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser, broker: Broker) -> Iterator[Page]:
-    """A page that must not run a script of a stranger, or complain."""
-    context = browser.new_context(base_url=f"http://127.0.0.1:{broker.http_port}/")
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    yield page
-    context.close()
-    assert not complaints
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -219,18 +131,6 @@ def test_it_works_without_scripts(browser: Browser, broker: Broker) -> None:
     expect(page.get_by_role("button", name="Follow")).to_be_hidden()
     expect(page.locator("#records tbody tr").first).to_be_visible()
     context.close()
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.torture) for name in PAGES]
-)
-def test_axe_finds_nothing_that_keeps_people_out_dark_or_light(page: Page, name: str) -> None:
-    page.set_viewport_size({"width": 820, "height": 900})
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
-        page.goto(PAGES[name])
-        found = Axe().run(page, options=RULES)
-        assert found.violations_count == 0, found.generate_report()
 
 
 def test_a_table_is_sorted_by_keyboard_in_place_and_keeps_its_filter(page: Page) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from odradek import Broker
-from tests.client.test_console import CHROMIUM, broker, browser, page
+from tests.client.console_pages import broker, browser, needs_chromium, page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (tests/client/install-tools.sh)")
+pytestmark = needs_chromium
 __all__ = ["broker", "browser", "page"]
 
 

@@ -60,6 +60,12 @@ document.addEventListener("click", (event) => {
   sortBy(link);
 });
 
+// A browser leaves what is half hidden as it is: in a table that scrolls sideways the focus is to be seen whole.
+document.addEventListener("focusin", (event) => {
+  const one = event.target;
+  if (one.closest("table") && one.matches(":focus-visible")) one.scrollIntoView({ block: "nearest", inline: "nearest" });
+});
+
 if (live && refresh) setInterval(refreshLive, 1000 * Number(live.dataset.seconds));
 
 document.addEventListener("submit", (event) => {
