@@ -39,7 +39,7 @@ from broker.console.messages import message, messages
 from broker.console.movements import movements
 from broker.console.produce import produce
 from broker.console.registry import Registry
-from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.console.tail import MOST_FILTERED, MOST_FILTERED_OF_ONE_USER, MOST_OF_ONE_USER, MOST_TAILS, tail
 from broker.console.tier import tier
 from broker.console.tokens import tokens
 from broker.console.topics import topic, topics
@@ -149,6 +149,9 @@ class App:
         self.audit = Audit()
         self.searches = Few("searches", 2, 1)
         self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
+        self.filtered_tails = Few(
+            "browsers that follow a topic with a filter", MOST_FILTERED, MOST_FILTERED_OF_ONE_USER
+        )
         self.downloads = Few("downloads", 2, 1)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
@@ -198,9 +201,8 @@ class App:
             return await download(ask, request, self.downloads)
         if name == "tail":
             with self.tails.one(ask.rights.user):
-                return await tail(
-                    partial(self._ask, request, origin.address, ASKED_BY_PAGES[name]), request, self._render
-                )
+                again = partial(self._ask, request, origin.address, ASKED_BY_PAGES[name])
+                return await tail(again, request, self._render, self.filtered_tails)
         values = {"title": PAGES[name].title, **await PAGES[name].values(ask)}
         return await self._show(name or "overview", values, ask, name)
 

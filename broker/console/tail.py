@@ -8,29 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
 from aiohttp import web
 
-from broker.console.ask import Ask
+from broker.console.ask import MOST, Ask, Few
+from broker.console.filters import Filter, FilterError, lines
 from broker.console.formats import FORMATS
 from broker.console.messages import most_in_list, read_partitions, rows_of
-from broker.console.searches import AT_ONCE_BYTES, in_time, is_committed, schemas_for
+from broker.console.searches import AT_ONCE_BYTES, in_time, is_committed, schemas_for, wanted_of
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import Budget, TopicReader
+from broker.testkit.control.topic_reader import Budget, Found, SpentError, TopicReader
 from protocol.errors import KafkaError
+from protocol.records.build import Record
 
 logger = structlog.get_logger(__name__)
 
 MOST_TAILS = 32
 MOST_OF_ONE_USER = 8
+MOST_FILTERED, MOST_FILTERED_OF_ONE_USER = 4, 2
+"""Tails with an expression: each has a process of its own."""
 
 ALIVE_S = 15.0
 """After so long without a record the session is looked at, and a comment sent, which fails without a browser."""
+
+FILTER_S = 2.0
+"""For the expression, in a turn; records that it was not asked for then are skipped."""
 
 PAUSE_MS = 250.0
 """Between two looks for new records."""
@@ -48,21 +56,31 @@ AskAgain = Callable[[], Ask | None]
 """The same request as of now; None if its session is over."""
 
 
-async def tail(again: AskAgain, request: web.Request, render: Render) -> web.StreamResponse:
-    """Send what is appended from now on, as server-sent events with rows of the table."""
+async def tail(again: AskAgain, request: web.Request, render: Render, filtered: Few) -> web.StreamResponse:
+    """Send what is appended from now on and wanted, as server-sent events with rows of the table."""
     ask = _allowed(again)
     topic = ask.name("topic")
     partitions = read_partitions(ask, topic, seen_topic(ask, "topic").partition_count)
     ask.choice("format", FORMATS)
     committed = is_committed(ask)
     positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
-    reader = TopicReader(ask.node, topic, positions, committed=committed, at_once=AT_ONCE_BYTES)
+    wanted = wanted_of(ask)
+
+    def keep(record: Record) -> bool:
+        return wanted.matches(reader.budget, record)
+
+    reader = TopicReader(ask.node, topic, positions, committed=committed, at_once=AT_ONCE_BYTES, keep=keep)
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     await answer.prepare(request)
     tail = _Tail(again, answer, reader, render)
     try:
-        await tail.follow()
-    except ControlError as error:  # it is over, and why
+        if wanted.expression:
+            with filtered.one(ask.rights.user):
+                async with Filter(wanted.expression) as tail.asked:
+                    await tail.follow()
+        else:
+            await tail.follow()
+    except (ControlError, FilterError) as error:  # it is over, and why
         await tail.send("over", str(error))
     except (ConnectionResetError, TimeoutError, KafkaError) as error:  # the browser is gone, or the topic
         logger.debug("a browser follows a topic no longer", topic=topic, reason=str(error))
@@ -85,9 +103,13 @@ class _Tail:
         self._reader = reader
         self._render = render
         self._sent = 0
+        self.asked: Filter | None = None
 
     async def follow(self) -> None:
-        """Send records until it is over. Raises ControlError, ConnectionResetError, TimeoutError, KafkaError."""
+        """Send records until it is over.
+
+        Raises ControlError, FilterError, ConnectionResetError, TimeoutError, KafkaError.
+        """
         clock = _allowed(self._again).node.clock.machine
         until_ms = clock.monotonic_ms() + LONGEST_MS
         while clock.monotonic_ms() < until_ms and self._sent < MOST_BYTES:
@@ -105,9 +127,10 @@ class _Tail:
     async def _turn(self, ask: Ask) -> None:
         """Send what is new."""
         budget = self._reader.budget = ask.budget
-        budget.most = most_in_list(ask)
+        budget.most = most_in_list(ask) if wanted_of(ask).is_anything else MOST
         form = ask.choice("format", FORMATS)
-        found = await self._reader.read(MOST_AT_ONCE)
+        read = await self._reader.read(MOST_AT_ONCE)
+        found, skipped = (read, 0) if self.asked is None else await self._passing(self.asked, ask, read)
         html = ""
         if found:
             schemas, _ = await schemas_for(ask, found, form)
@@ -116,9 +139,21 @@ class _Tail:
         _allowed(self._again)  # much may have happened meanwhile
         if found:
             await self.send("records", html)
-        skipped = self._skip(ask) if len(found) >= MOST_AT_ONCE or budget.is_spent else 0
+        skipped += self._skip(ask) if len(read) >= MOST_AT_ONCE or budget.is_spent else 0
         if skipped:
             await self.send("skipped", str(skipped))
+
+    async def _passing(self, asked: Filter, ask: Ask, found: Sequence[Found]) -> tuple[list[Found], int]:
+        """Those that pass the expression, and how many it was not asked for. Raises FilterError."""
+        if not found:
+            return [], 0
+        schemas, _ = await schemas_for(ask, found, "auto")
+        try:
+            told = await ask.budget.run(ask.node, partial(lines, tuple(found), schemas, ask.budget))
+        except SpentError:
+            return [], len(found)
+        verdicts = await asked.passing(told, FILTER_S)
+        return [one for one, passes in zip(found, verdicts, strict=False) if passes], len(found) - len(verdicts)
 
     def _skip(self, ask: Ask) -> int:
         """Go on at the end if there is too much to show; give how many records are left out."""

@@ -11,10 +11,11 @@ import pytest
 from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDeletion
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 
-from broker.console import tail
+from broker.console import filters, tail
 from broker.console.tail import LONGEST_MS, MOST_TAILS, PAUSE_MS
 from broker.passwords import SESSION_MS
 from tests.unit.broker.console.browsing import Browser, browsing
+from tests.unit.broker.console.test_filters import needs_jq
 from tests.unit.broker.console.test_login import ACLS, SASL, add_user, log_in
 from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig
@@ -134,3 +135,51 @@ async def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
     sender = tail._Tail(*cast(Any, (None, Answer(), None, None)))
     await sender.send("records", "a\u2028b\x85c\r\nd")
     assert written == ["event: records\ndata: a\u2028b\x85c\ndata: d\n\n".encode()]
+
+
+async def test_a_tail_has_the_filters_of_the_page() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        async with browsing(rig) as browser:
+            page = await browser.get("/messages?topic=t&key=k&field=id&value=7")
+            (address,) = [one["data-address"] for one in page.all("button") if one.get("id") == "follow"]
+            async with browser.session.get(f"/{address}") as answer:
+                append(rig, "t", (b"k", b'{"id": 6}'), (b"other", b'{"id": 7}'))
+                append(rig, "t", (b"k", b'{"id": 7}'))
+                told = await event(rig, answer)
+                assert told.count("<tr") == 1
+                assert "offset=2" in told
+
+
+@needs_jq
+async def test_a_tail_has_the_expression_of_the_page_and_says_what_is_wrong_with_it() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        async with browsing(rig) as browser:
+            page = await browser.get("/messages?topic=t&filter=.value.id%3E5")
+            (address,) = [one["data-address"] for one in page.all("button") if one.get("id") == "follow"]
+            async with browser.session.get(f"/{address}") as answer:
+                append(rig, "t", (b"k", b'{"id": 5}'))
+                append(rig, "t", (None, b'{"id": 6}'), (None, b'{"id": 4}'), (None, b'{"id": 7}'))
+                told = await event(rig, answer)
+                assert [f"offset={at}" in told for at in range(4)] == [False, True, False, True]
+                assert browser.app.filtered_tails.running.total() == 1
+            async with browser.session.get("/tail?topic=t&filter=.value%3D%3D") as answer:
+                assert "event: over\ndata: jq cannot read the expression" in await event(rig, answer)
+            browser.app.filtered_tails.running[None] = 4
+            async with browser.session.get("/tail?topic=t&filter=.value") as answer:
+                assert "event: over\ndata: too many browsers that follow a topic with a filter" in await event(
+                    rig, answer
+                )
+
+
+@needs_jq
+async def test_an_endless_expression_ends_its_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "LEAST_S", 0.05)
+    monkeypatch.setattr(tail, "FILTER_S", 0.1)
+    async with Rig() as rig:
+        await rig.create("t")
+        path = "/tail?topic=t&filter=last(repeat(1))"
+        async with browsing(rig) as browser, browser.session.get(path) as answer:
+            append(rig, "t", (b"k", b"v"))
+            assert "did not come to an end for a record" in await event(rig, answer)
