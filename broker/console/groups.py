@@ -14,7 +14,7 @@ from broker.console import formats
 from broker.console.ask import Ask, Values, allowed, paged
 from broker.console.charts import Chart, Frame, chart, frame_of
 from broker.console.history import COARSE_MS, LAG_MS
-from broker.console.tables import Column, arranged, numbers, order_of, texts, times
+from broker.console.tables import MOST_SORTED, Column, arranged, numbers, order_of, texts, times
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.explain import explain_group, explain_transaction
@@ -26,6 +26,7 @@ from metadata.acls import ResourceType
 from odradek.report import Finding
 from protocol.topic_partition import PartitionKey
 
+GROUP = ResourceType.GROUP
 ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 100
 MOST_MEMBERS = 200
@@ -45,7 +46,7 @@ GROUPS = [
 
 
 async def groups(ask: Ask) -> Values:
-    part, state = ask.text("q"), ask.text("state")
+    part, state, topic = ask.text("q"), ask.text("state"), ask.text("topic")
     found, unknown = await list_summaries(ask.node)
     by_id = {one.group_id: one for one in found}
     if not ask.rights.allow("list_groups", ResourceType.CLUSTER):
@@ -54,10 +55,13 @@ async def groups(ask: Ask) -> Values:
         }
     states = sorted({one.state for one in by_id.values()})
     matching = [one for one in by_id.values() if part.lower() in one.group_id.lower() and state in ("", one.state)]
+    not_asked = len(matching) - MOST_SORTED if topic else 0
+    if topic:
+        matching = await _reading(ask, matching[:MOST_SORTED], topic)
 
     async def rows_of(listed: list[GroupSummary]) -> list[dict[str, Any]]:
         ids = [one.group_id for one in listed]
-        described = [name for name in ids if ask.rights.allow("describe_groups", ResourceType.GROUP, name)]
+        described = [name for name in ids if ask.rights.allow("describe_groups", GROUP, name)]
         seen = {group.group_id: (group, lags) for group, lags in await _see(ask, described)}
         return [_row(ask, one, *seen.get(one.group_id, (None, ()))) for one in listed]
 
@@ -69,8 +73,22 @@ async def groups(ask: Ask) -> Values:
         "q": part,
         "state": state,
         "states": states,
+        "topic": topic,
+        "not_asked": not_asked,
         "unknown": unknown,
     }
+
+
+async def _reading(ask: Ask, listed: Sequence[GroupSummary], topic: str) -> list[GroupSummary]:
+    """Those that read the topic, have committed to it, or subscribe to it, as far as the user may be told."""
+    ids = [name for name in (one.group_id for one in listed) if ask.rights.allow("describe_groups", GROUP, name)]
+    topics = ask.node.cluster.cache.image.topics
+    reading = {
+        group.group_id
+        for group in await read_groups(ask.node, ids)
+        if any(name == topic for name, _ in concerned(group, topics)) and _known(ask, group, (topic,))
+    }
+    return [one for one in listed if one.group_id in reading]
 
 
 def _row(ask: Ask, listed: GroupSummary, group: GroupView | None, lags: Sequence[PartitionLag]) -> dict[str, Any]:
@@ -93,7 +111,7 @@ async def _see(ask: Ask, group_ids: Sequence[str]) -> list[tuple[GroupView, list
 
 def _known(ask: Ask, group: GroupView, topics: Iterable[str]) -> set[str]:
     """Those topics of which the user may be told what the group has to do with them."""
-    if not ask.rights.allow("offset_fetch", ResourceType.GROUP, group.group_id):
+    if not ask.rights.allow("offset_fetch", GROUP, group.group_id):
         return set()
     return {name for name in set(topics) if ask.rights.allow("offset_fetch", ResourceType.TOPIC, name)}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from kio.schema.offset_commit.v2.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
+from broker.console import groups
 from broker.console.history import History
 from broker.testkit.control.faults import faults_of
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append, orders
-from tests.unit.broker.members import CONFIG, ClassicMember
+from tests.unit.broker.members import CONFIG, ClassicMember, commit
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.transactions import Producer
@@ -35,6 +37,22 @@ async def test_a_group_shows_its_members_its_lag_over_time_and_why_it_waits() ->
             assert "t 0 – 50 50 mailer" in page.text
             assert "there is no group male" in (await browser.get("/group?id=male", 404)).text
         assert list(history.lags("mail").total) == [42, 50]
+
+
+async def test_groups_are_found_by_the_topic_that_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Rig(config=CONFIG) as rig:
+        for name in ("t", "other"):
+            await rig.create(name)
+        await ClassicMember(rig, "mail", "t").enter({"t": [0]})
+        await ClassicMember(rig, "news", "other").enter({"other": [0]})
+        await commit(rig.connect(), "old", "t", {0: 0})
+        async with browsing(rig) as browser:
+            assert "groups?topic=t" in (await browser.get("/topic?name=t")).links()
+            found = await browser.get("/groups?topic=t&sort=group")
+            assert [link for link in found.links() if link.startswith("group?")] == ["group?id=mail", "group?id=old"]
+            assert "There is no such group" in (await browser.get("/groups?topic=nowhere")).text
+            monkeypatch.setattr(groups, "MOST_SORTED", 2)
+            assert "1 more groups were not asked" in (await browser.get("/groups?topic=t")).text
 
 
 async def test_a_transaction_shows_its_age_and_what_it_holds() -> None:
