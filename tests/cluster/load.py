@@ -29,10 +29,13 @@ class Load(Worker):
             acknowledgement that they have arrived, too.
         failed: why records were not taken.
 
-    With more than one request in flight, librdkafka may write a record twice when leaders move (`twice`).
+    With more than one request in flight, librdkafka may write a record twice when leaders move (`twice`). What waits
+    while there is no leader is sent in batches of `batch` records at most: each must fit into a segment.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, name: str, in_flight: int = 5) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, name: str, in_flight: int = 5, batch: int = 10_000
+    ) -> None:
         super().__init__()
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.unplaced: set[tuple[int, bytes]] = set()
@@ -45,6 +48,7 @@ class Load(Worker):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "max.in.flight": in_flight,
+                "batch.num.messages": batch,
                 "linger.ms": 1,
                 "delivery.timeout.ms": DELIVERY_SECONDS * 1000,
                 "log_level": 0,

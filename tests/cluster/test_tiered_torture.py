@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.client import kafka_node
@@ -78,7 +78,7 @@ def all_records(servers: str) -> dict[tuple[int, int], bytes]:
         {"bootstrap.servers": servers, "group.id": "nobody", "auto.offset.reset": "error", "log_level": 0}
     )
     places = [TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)]
-    ends = {place.partition: consumer.get_watermark_offsets(place, 30)[1] for place in places}
+    ends = {place.partition: _end(consumer, place) for place in places}
     consumer.assign(places)
     found: dict[tuple[int, int], bytes] = {}
     deadline = time.monotonic() + READ_SECONDS
@@ -89,6 +89,19 @@ def all_records(servers: str) -> dict[tuple[int, int], bytes]:
             found[place_of(message)] = value_of(message)
     consumer.close()
     return found
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """The high watermark, once a leader that is new knows it."""
+    deadline = time.monotonic() + READ_SECONDS
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, 30)[1])
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise
+            assert error.args[0].code() == KafkaError.OFFSET_NOT_AVAILABLE, error
+            time.sleep(0.1)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(2, 1), (3, 0), (1, 2)])
@@ -117,7 +130,7 @@ def test_a_tiered_topic_loses_nothing_while_brokers_die_and_the_store_fails(
         )
         torture.store = store
         reader = stack.enter_context(Reader(servers, TOPIC, PARTITIONS))
-        loads = [Load(servers, TOPIC, PARTITIONS, f"load{n}") for n in range(2)]
+        loads = [Load(servers, TOPIC, PARTITIONS, f"load{n}", batch=100) for n in range(2)]
         with ExitStack() as loading:
             for load in loads:
                 loading.enter_context(load)
