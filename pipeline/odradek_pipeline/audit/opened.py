@@ -16,8 +16,8 @@ from odradek_pipeline.audit.sides import COMPARED, AuditError
 FORMATS = ("delta", "iceberg", "parquet")
 SINK_LOG = "_spark_metadata"
 BATCH_ROWS = 16 << 10
-READ_BYTES = 1 << 20
-"""Of a column at once. Parquet's own read-ahead would hold whole files."""
+_SCAN = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
+"""Parquet's own read-ahead would hold whole files."""
 NEEDED = ("partition", "offset")
 TIMESTAMP_TYPE = "timestamp_type"
 """A column that `lake` writes: 1 where the broker has set the time."""
@@ -87,20 +87,23 @@ Bounds = tuple[int | None, int | None, int | None]
 def _parquet_scan(
     dataset: ds.Dataset, columns: list[str], names: Mapping[str, str], bounds: Bounds
 ) -> Iterator[pa.RecordBatch]:
-    """Row groups whose statistics are outside of the bounds are not read. One file at a time: memory is flat."""
-    scanner = dataset.scanner(
-        columns=columns,
-        filter=_expression(ds.field, names, bounds),
-        batch_size=BATCH_ROWS,
-        batch_readahead=0,
-        fragment_readahead=1,
-        fragment_scan_options=ds.ParquetFragmentScanOptions(
-            use_buffered_stream=True, buffer_size=READ_BYTES, pre_buffer=False
-        ),
-        use_threads=True,
-    )
+    """Row groups whose statistics are outside of the bounds are not read.
+
+    Each row group has a scanner of its own: one for all would hold up to a gigabyte that nobody has taken yet.
+    """
+    wanted = _expression(ds.field, names, bounds)
     try:
-        yield from scanner.to_batches()
+        for file in dataset.get_fragments(filter=wanted):
+            for group in file.split_by_row_group(wanted, schema=dataset.schema):
+                yield from group.scanner(
+                    schema=dataset.schema,
+                    columns=columns,
+                    filter=wanted,
+                    batch_size=BATCH_ROWS,
+                    batch_readahead=0,
+                    fragment_readahead=0,
+                    fragment_scan_options=_SCAN,
+                ).to_batches()
     except (pa.ArrowInvalid, OSError) as error:
         raise AuditError(f"The table cannot be read: {error}") from error
 
