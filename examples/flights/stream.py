@@ -38,6 +38,14 @@ def start(spark: SparkSession, bootstrap: str, topic: str, table: Path, checkpoi
     )
 
 
+def copy(spark: SparkSession, bootstrap: str, topic: str, table: Path) -> None:
+    """The topic's records as they are, for the audit: what `odradek-pipeline lake` would write, and keep writing."""
+    records = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    rows = records.option("includeHeaders", "true").load()
+    wanted = ("partition", "offset", "timestamp", "key", "headers", "value")
+    rows.select(*wanted).write.format("delta").save(str(table))
+
+
 def hours(records: DataFrame) -> DataFrame:
     """The columns of TABLE from the connector's records."""
     flight = F.from_json(F.col("value").cast("string"), FLIGHT, {"mode": "FAILFAST"})

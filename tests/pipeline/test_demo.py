@@ -60,6 +60,8 @@ def test_the_table_is_what_plain_python_counts(
     assert len(found) == len(rows)
     assert found == counted(some)
     assert picture.read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "audit.html").read_text()
+    assert "12,067 records in 4 partitions: the table has each once and as it is" in page
     told = capsys.readouterr().out
     assert f"12,067 of 12,067 flights, up to {some[-1].scheduled:%Y-%m-%d}" in told
     united = sum(one.carrier == "UA" for one in some)
