@@ -71,7 +71,7 @@ def _row(spark: Any, bootstrap: str, folder: Path, table_format: str, every: int
         began = time.perf_counter()
         files, rows = READERS[table_format](folder / topic)
         reads.append(time.perf_counter() - began)
-    on_disk = len(list((folder / topic).rglob("*.parquet")))
+    on_disk = len([path for path in (folder / topic).rglob("*.parquet") if path.parent.name != "_delta_log"])
     name = f"{table_format}, {f'every {every}' if every else 'never'}"
     click.echo(f"| {name} | {files} | {on_disk} | {rows} | {statistics.median(reads):.2f} | {seconds:.0f} |")
 
