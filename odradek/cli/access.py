@@ -42,7 +42,7 @@ OPERATIONS = [
 ]
 
 
-class OperationType(click.Choice[str]):
+class OperationType(click.Choice):  # type: ignore[type-arg]  # before click 8.2 it takes none
     """An operation, in Kafka's spelling too: `DescribeConfigs`, `DESCRIBE_CONFIGS`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

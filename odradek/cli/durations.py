@@ -13,7 +13,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION_FORMS = "500ms, 30s, 15m, 2h or 7d"
 
 
-class DurationType(click.ParamType[Any]):
+class DurationType(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
     """A length of time; the value is an int of milliseconds."""
 
     name = "duration"

@@ -27,7 +27,7 @@ FORMS = (
 )
 
 
-class PositionType(click.ParamType[Any]):
+class PositionType(click.ParamType):  # type: ignore[type-arg]  # before click 8.2 it takes none
     """`start`, `end`, an offset, or a time; the value is an OffsetSpec, or an int: -N is N before the end."""
 
     name = "position"

@@ -56,6 +56,17 @@ def test_a_deferred_module_is_the_module_when_it_is_used(use: str) -> None:
     assert "asyncio.events" in loaded_by(TOPICS + use)
 
 
+def test_commands_work_with_click_8_1_whose_types_take_no_parameters() -> None:
+    statement = """
+import click, importlib, pkgutil
+def refuse(cls, item): raise TypeError(f"{cls} is not subscriptable")
+click.ParamType.__class_getitem__ = classmethod(refuse)
+import odradek.cli
+for module in pkgutil.iter_modules(odradek.cli.__path__): importlib.import_module(f"odradek.cli.{module.name}")
+"""
+    assert {"odradek.cli.positions", "odradek.cli.durations", "odradek.cli.access"} <= loaded_by(statement)
+
+
 def test_the_registrys_commands_need_no_client_library_and_no_other_command_loads_them() -> None:
     modules = loaded_by("import odradek.cli.registry")
     assert "odradek.schemas.client" in modules
