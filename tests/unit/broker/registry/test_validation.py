@@ -26,6 +26,7 @@ from tests.doubles.workers import LoopWorkers
 from tests.unit.broker.registry.rig import record
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import control
+from tests.unit.broker.testkit.control.test_snapshots import call
 from tests.unit.broker.wire import NOW, answer, batch, produce
 
 CONFIG = {"schema.registry.listeners": "http://127.0.0.1:0"}
@@ -295,3 +296,12 @@ def test_a_broker_of_the_test_kit_knows_the_configurations_too() -> None:
     check_schema_validation(kit, [VALUE, "retention.ms"])
     with pytest.raises(InvalidConfiguration, match=r"Unknown topic config name: confluent\.key\.schema\.validation"):
         check_schema_validation(BrokerConfig.of(), ["retention.ms", VALUE, KEY])
+
+
+async def test_a_snapshot_that_is_restored_goes_on_validating() -> None:
+    async with broker() as rig:
+        known = await rig.register("orders-value", record("a:int"))
+        await call(rig, "POST", "/snapshots", path="/s")
+        await call(rig, "POST", "/snapshots/restore", path="/s")
+        assert outcome(await rig.send("orders", b"plain")) == "invalid_record"
+        assert outcome(await rig.send("orders", value_of(known))) == "none"
