@@ -63,9 +63,13 @@ def main() -> None:
 
 
 def write(broker: Broker, topic: str, mb: float, size: int, codec: str) -> None:
-    """Write values of text that compresses to about a third."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    fill(broker, topic, mb, size, codec)
+
+
+def fill(broker: Broker, topic: str, mb: float, size: int, codec: str) -> None:
+    """Write values of text that compresses to about a third."""
     settings = {
         "compression.type": codec,
         "linger.ms": 20,

@@ -8,6 +8,16 @@ from typing import Any
 import click
 
 
+def s3_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--s3-endpoint` and `--s3-region`; the command gets them as `s3_endpoint` and `s3_region`."""
+    for option in (
+        click.option("--s3-region", metavar="NAME", help="region of s3:// paths  [default: the SDK's usual chain]"),
+        click.option("--s3-endpoint", metavar="URL", help="server of s3:// paths, if it is not Amazon's"),
+    ):
+        function = option(function)
+    return function
+
+
 def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--master`, `--packages` and `--conf`; the command gets them as `master`, `packages` and `conf`."""
     for option in (

@@ -28,19 +28,36 @@ KAFKA = "kafka"
 DELTA = "delta"
 ICEBERG = "iceberg"
 AVRO = "avro"
+S3 = "s3"
 PYSPARK = "pyspark>=4.0.0,<4.2"
+SDK = "2.57.8"
+SDK_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client")
+SDK_BUNDLE = "software.amazon.awssdk:bundle"
+
+
+def _s3_jars(hadoop: str) -> str:
+    """Hadoop's S3A, in the version that Spark has, with the modules of Amazon's SDK that it uses: 15 MB.
+
+    The bundle that it asks for has all modules, and 600 MB.
+    """
+    sdk = [f"software.amazon.awssdk:{module}:{SDK}" for module in SDK_MODULES]
+    return ",".join((f"org.apache.hadoop:hadoop-aws:{hadoop}", *sdk))
+
+
 JARS: dict[str, dict[str, str]] = {
     "4.0": {
         KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
         DELTA: "io.delta:delta-spark_2.13:4.0.0",
         ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
         AVRO: "org.apache.spark:spark-avro_2.13:4.0.0",
+        S3: _s3_jars("3.4.1"),
     },
     "4.1": {
         KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
         DELTA: "io.delta:delta-spark_4.1_2.13:4.1.0",
         ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
         AVRO: "org.apache.spark:spark-avro_2.13:4.1.1",
+        S3: _s3_jars("3.4.2"),
     },
 }
 """Maven coordinates by Spark's minor version. Within one, any patch of Spark works with the connector that is named;
@@ -52,6 +69,7 @@ CLASSES = {
     DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta.storage.LogStore"),
     ICEBERG: ("org.apache.iceberg.spark.SparkCatalog",),
     AVRO: ("org.apache.spark.sql.avro.AvroDataToCatalyst",),
+    S3: ("org.apache.hadoop.fs.s3a.S3AFileSystem", "software.amazon.awssdk.http.apache.ApacheHttpClient"),
 }
 """Classes to find in each part's jars; the second ones are in jars that are easily forgotten."""
 
@@ -142,6 +160,8 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
     wanted = coordinates(options.parts, spark_version) if options.packages is None else options.packages
     if wanted:
         conf["spark.jars.packages"] = ",".join(wanted)
+        if S3 in options.parts:
+            conf["spark.jars.excludes"] = SDK_BUNDLE
     if master is not None and master.startswith("local"):
         conf |= {
             "spark.ui.enabled": "false",

@@ -124,9 +124,9 @@ def _error(code: str) -> str:
 
 
 @contextmanager
-def s3_server(bucket: str = "archive") -> Iterator[tuple[S3Server, str]]:
+def s3_server(bucket: str = "archive", kind: type[S3Server] = S3Server) -> Iterator[tuple[S3Server, str]]:
     """The server, in a thread of its own, and its address."""
-    server, loop = S3Server(bucket), asyncio.new_event_loop()
+    server, loop = kind(bucket), asyncio.new_event_loop()
 
     async def begin() -> tuple[web.AppRunner, int]:
         app = web.Application(client_max_size=1 << 30)

@@ -41,6 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 
+PARTS = (session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO, session.S3)
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the Iceberg catalog `odradek_lake`."""
@@ -53,7 +56,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
     options = session.SessionOptions(
         app_name="tests",
         master="local[2]",
-        parts=(session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO),
+        parts=PARTS,
         warehouse=str(warehouse),
         conf=SHORT_LIVED,
     )

@@ -6,11 +6,12 @@ Two processes that fetch into Ivy's folder at the same time break each other's f
 from __future__ import annotations
 
 from odradek_pipeline import session
+from tests.pipeline.conftest import PARTS
 
 
 def main() -> None:
-    parts = (session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO)
-    session.build(session.SessionOptions(app_name="fetch-jars", master="local[1]", parts=parts)).stop()
+    options = session.SessionOptions(app_name="fetch-jars", master="local[1]", parts=PARTS)
+    session.build(options).stop()
 
 
 if __name__ == "__main__":

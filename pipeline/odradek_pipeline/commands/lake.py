@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from odradek_pipeline import session
+from odradek_pipeline import s3, session
 from odradek_pipeline.lake import naming
-from odradek_pipeline.options import pairs, refuse, spark_options
+from odradek_pipeline.options import pairs, refuse, s3_options, spark_options
 from odradek_pipeline.registry import check_settings
+from odradek_pipeline.s3 import hadoop_path
 
 OWNED = {
     **dict.fromkeys(("subscribe", "subscribepattern", "assign"), "--topic and --pattern"),
@@ -51,7 +52,7 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
 
 @click.command(short_help="topics to lake tables, every committed record once")
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to connect to first")
-@click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3a://")
+@click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3://")
 @click.option("--topic", "topics", multiple=True, callback=_topic_names, help="a topic; may be repeated")
 @click.option("--pattern", metavar="REGEX", help="all topics with such a name, also later ones; in place of --topic")
 @click.option(
@@ -209,16 +210,20 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     callback=pairs,
     help="option of Spark's Kafka connector, or (kafka.*) of its clients; may be repeated",
 )
+@s3_options
 @spark_options
 def command(
     bootstrap: str,
     path: str,
+    checkpoints: str | None,
     schemas: tuple[str, ...],
     key_schemas: tuple[str, ...],
     envelopes: tuple[str, ...],
     partitions: tuple[str, ...],
     metrics_port: int | None,
     options: dict[str, str],
+    s3_endpoint: str | None,
+    s3_region: str | None,
     master: str | None,
     packages: tuple[str, ...] | None,
     conf: dict[str, str],
@@ -241,7 +246,8 @@ def command(
     key_specs = parse_specs(key_schemas, "--key-schema")
     settings = LakeSettings(
         cluster=ClusterAddress(bootstrap, options),
-        path=path,
+        path=hadoop_path(path),
+        checkpoints=None if checkpoints is None else hadoop_path(checkpoints),
         specs=parse_specs(schemas),
         key_specs=key_specs,
         envelopes=envelope.parse(envelopes),
@@ -264,6 +270,8 @@ def command(
     if metrics_port is not None:
         progress.serve(metrics_port)
     require_brokers(bootstrap, settings.cluster.client_properties())
+    if settings.is_on_s3:
+        conf = s3.configuration(s3_endpoint, s3_region) | conf
     asked = session.SessionOptions("odradek-lake", master, packages=packages, conf=conf)
     outcome = run(settings, asked, reporter)
     if outcome.failed:

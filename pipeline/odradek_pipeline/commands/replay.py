@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline import options, session
+from odradek_pipeline import options, s3, session
 from odradek_pipeline.registry import Registry, check_settings
 from odradek_pipeline.schemas import registry_specs
 
@@ -128,6 +128,7 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
     callback=options.pairs,
     help="setting of librdkafka's producer",
 )
+@options.s3_options
 @options.spark_options
 def command(**given: Any) -> None:
     """Write rows to topics: keyed, in order per key, each exactly once, whatever fails in between.
@@ -152,7 +153,11 @@ def command(**given: Any) -> None:
 
     terminal = log_lines.configure()
     require_brokers(given["bootstrap"], given["client_config"])
-    parts = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
+    parts: tuple[str, ...] = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
+    given["source"] = s3.hadoop_path(given["source"])
+    if s3.is_s3(given["source"]):
+        parts = (*parts, session.S3)
+        given["conf"] = s3.configuration(given["s3_endpoint"], given["s3_region"]) | given["conf"]
     spark = session.build(
         session.SessionOptions(
             app_name=f"replay {given['job']}",

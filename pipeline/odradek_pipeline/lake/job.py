@@ -18,6 +18,7 @@ from odradek_pipeline.kafka import Admin, ClusterError
 from odradek_pipeline.lake import naming
 from odradek_pipeline.lake.group import GroupProgress, default_name
 from odradek_pipeline.lake.ingest import Ingest, IngestServices
+from odradek_pipeline.lake.lease import LEASE_SECONDS, Leases
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.parquet import ParquetIngest
 from odradek_pipeline.lake.progress import Reporter, end_of
@@ -26,6 +27,7 @@ from odradek_pipeline.lake.transactional import TransactionalIngest
 from odradek_pipeline.lake.upsert import UpsertIngest
 from odradek_pipeline.reasons import reason
 from odradek_pipeline.registry import AVRO, Registry, RegistryAway
+from odradek_pipeline.s3 import Objects
 from odradek_pipeline.session import SessionOptions
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class LakeJob:
             else around.settings.group
         )
         self._group = GroupProgress(around.admin, group)
+        self._leases = Leases(Objects(around.spark), self._settings.lease) if self._settings.is_on_s3 else None
         self._runs: dict[str, TopicRun] = {}
         self._stopped = threading.Event()
         self._signal: int | None = None
@@ -110,6 +113,8 @@ class LakeJob:
         finally:
             for run in self._runs.values():
                 _end(run)
+            if self._leases is not None:
+                self._leases.end()
         failed = {topic: run.error for topic, run in self._runs.items() if run.phase is TopicPhase.FAILED}
         return JobOutcome(failed, self._signal if self._stopped.is_set() and self._work_left() else None)
 
@@ -177,7 +182,9 @@ class LakeJob:
         from pyspark.errors import PySparkException
 
         try:
-            if run.ingest.prepare():
+            if self._leases is not None and not self._leases.acquire(topic):
+                run.not_before = time.monotonic() + LEASE_SECONDS / 20
+            elif run.ingest.prepare():
                 run.queries = run.ingest.start()
                 run.seen = {}
                 run.phase = TopicPhase.RUNNING
@@ -197,6 +204,9 @@ class LakeJob:
             self._try_again(topic, run, reason(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
+        if self._leases is not None and (lost := self._leases.lost(topic)) is not None:
+            self._fail(topic, run, lost)
+            return
         # Asked before the reports are read, so that these include what a query did before it ended.
         ended = not any(query.isActive for query in run.queries)
         for part, query in enumerate(run.queries):
@@ -296,9 +306,12 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> JobOutcome:
     """Run until the job ends or a SIGTERM or SIGINT arrives."""
-    parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
-    if settings.has_kind(AVRO):
-        parts = (*parts, session.AVRO)
+    wanted = {
+        settings.table_format: settings.table_format != PARQUET,
+        session.AVRO: settings.has_kind(AVRO),
+        session.S3: settings.is_on_s3,
+    }
+    parts = (session.KAFKA, *(part for part, is_wanted in wanted.items() if is_wanted))
     # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
     conf = {CONCURRENT_FILES: "4", ARROW_BYTES: str(32 << 20)} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None

@@ -19,6 +19,7 @@ class LakeError(click.ClickException):
 DEAD_LETTERS = "@dead-letters"
 DELETED_KEYS = "@deleted-keys"
 CHECKPOINTS = "@checkpoints"
+LEASES = "@leases"
 
 
 TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")

@@ -12,6 +12,7 @@ from odradek_pipeline.lake import naming
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import Partitioning
 from odradek_pipeline.lake.schemas import EVERY_TOPIC, SchemaSpec, spec_of
+from odradek_pipeline.s3 import is_s3
 from odradek_pipeline.schemas.registry_specs import KEY, VALUE, RegisteredSpec
 from odradek_pipeline.session import ICEBERG_CATALOG
 
@@ -114,6 +115,11 @@ class LakeSettings:
             raise LakeError(f"--unknown-fields {self.unknown_fields}: the tables have such a column already")
         if self.infer_again and self.table_format == PARQUET:
             raise LakeError("--infer-again: the schema of a Parquet table stays as it began")
+        if is_s3(self.path) and self.table_format == ICEBERG and self.catalog is None:
+            raise LakeError(
+                "--format iceberg on S3 needs a --catalog (JDBC, REST, Glue): without one a commit is a rename, which "
+                "S3 has not, and of two commits at once one would be lost"
+            )
         for topic in self.envelopes:
             if not self.upsert_compacted and topic not in (*self.upsert, EVERY_TOPIC):
                 raise LakeError(f"--envelope {topic}: changes of rows need a table of rows by key: --upsert {topic}")
@@ -136,6 +142,16 @@ class LakeSettings:
     def partitioning(self, topic: str) -> Partitioning | None:
         """How a topic's table is to be divided; None if that was not said."""
         return self.partitions.get(topic, self.partitions.get(EVERY_TOPIC))
+
+    @property
+    def is_on_s3(self) -> bool:
+        """Whether tables or checkpoints are on S3."""
+        return is_s3(self.path) or is_s3(self.checkpoints)
+
+    def lease(self, topic: str) -> str:
+        """Where on S3 the lease of a topic is."""
+        folder = self.checkpoints if is_s3(self.checkpoints) else None
+        return join(folder or join(self.path, naming.CHECKPOINTS), naming.LEASES, naming.folder(topic))
 
     @property
     def iceberg_catalog(self) -> str:
