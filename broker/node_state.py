@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 import structlog
@@ -33,6 +33,9 @@ from storage.workers import Workers
 from timing.clock import Clock
 from timing.wheel import TimingWheel
 
+if TYPE_CHECKING:
+    from broker.security.permissions import Permissions
+
 logger = structlog.get_logger(__name__)
 
 
@@ -52,6 +55,11 @@ class RegistryPort(SchemaCheck, Protocol):
 
     async def ask(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
         """The status and the value of an answer, with all rights; without listeners, too."""
+
+    async def ask_for(
+        self, permissions: Permissions | None, method: str, path: str, body: Any = None, **query: str
+    ) -> tuple[int, Any]:
+        """The same with the rights of a user."""
 
 
 @dataclass(frozen=True, slots=True)

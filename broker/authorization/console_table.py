@@ -55,6 +55,8 @@ WHY = PageRight(EVERYTHING, CLUSTER, "what was found about it (explain)")
 READS = PageRights((PageRight("fetch", TOPIC, named="topic"),), (NEAR_NAMES,))
 MEMBERS = PageRight("consumer_group_describe", TOPIC, "members of another than a classic group: all its topics")
 ADMINISTERS = PageRight(EVERYTHING, CLUSTER)
+OF_SUBJECTS = PageRight("metadata", TOPIC, "subjects of this topic: schemas")
+"""The node's registry asks the authorizer itself (`broker.registry.rights`), for the same operations."""
 
 ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
     {
@@ -90,6 +92,8 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
             (PageRight("fetch", TOPIC, "the record that is to be sent again"), NEAR_NAMES),
         ),
         "download": READS,
+        "schemas": PageRights((), (OF_SUBJECTS,)),
+        "schema": PageRights((), (OF_SUBJECTS,)),
         "groups": PageRights(
             (),
             (
@@ -163,6 +167,15 @@ ASKED_BY_ACTIONS: Mapping[str, PageRights] = MappingProxyType(
         "create-topic": PageRights((PageRight("create_topics", TOPIC, named="topic"),)),
         "add-partitions": PageRights((PageRight("create_partitions", TOPIC, named="topic"),)),
         "alter-topic-config": PageRights((PageRight("incremental_alter_configs", TOPIC, named="topic"),)),
+        "register-schema": PageRights((), (PageRight("produce", TOPIC, "subjects of this topic"),)),
+        "delete-schema": PageRights((), (PageRight("delete_topics", TOPIC, "subjects of this topic"),)),
+        "set-schema-level": PageRights(
+            (),
+            (
+                PageRight("incremental_alter_configs", TOPIC, "subjects of this topic"),
+                PageRight("incremental_alter_configs", CLUSTER, "contexts, and all subjects"),
+            ),
+        ),
         "alter-broker-config": PageRights((PageRight("incremental_alter_configs", CLUSTER),)),
         "delete-topic": PageRights((PageRight("delete_topics", TOPIC, named="topic"),), (NEAR_NAMES,)),
         "truncate-topic": PageRights((PageRight("delete_records", TOPIC, named="topic"),), (NEAR_NAMES,)),

@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.console import acls, change_groups, change_topics, configs, movements, produce, tokens, users
+from broker.console import (
+    acls,
+    change_groups,
+    change_schemas,
+    change_topics,
+    configs,
+    movements,
+    produce,
+    tokens,
+    users,
+)
 from broker.console.ask import Ask, Done
 from broker.console.formats import link
 from broker.testkit.control.app import ENDPOINTS
@@ -64,6 +74,7 @@ def _of_kit(line: str) -> Callable[[Ask], Awaitable[Done]]:
 
 TOPIC: Given = {"name": "topic"}
 GROUP: Given = {"id": "group"}
+SUBJECT: Given = {"subject": "subject"}
 ACL = ("permission", "principal", "host", "operation", "resource", "name", "pattern")
 
 ACTIONS: Mapping[str, Action] = {
@@ -110,6 +121,25 @@ ACTIONS: Mapping[str, Action] = {
         {"name": "topic", "key": "key"},
         told=("topic", "key", "do", "value"),
         is_decided=True,
+    ),
+    "register-schema": Action(
+        change_schemas.register,
+        "The schema is registered.",
+        "schema",
+        SUBJECT,
+        also=(change_schemas.FITS,),
+        told=("do", "subject", "type"),
+        most_bytes=change_schemas.LARGEST_BYTES,
+    ),
+    "delete-schema": Action(
+        change_schemas.delete, "Deleted.", "schema", SUBJECT, told=("subject", "version", "permanent")
+    ),
+    "set-schema-level": Action(
+        change_schemas.set_level,
+        "Level and mode are set.",
+        "schema",
+        SUBJECT,
+        told=("subject", "level", "mode"),
     ),
     "alter-broker-config": Action(
         configs.alter_broker,

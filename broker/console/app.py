@@ -38,7 +38,8 @@ from broker.console.login import Logins, Origin, origin_of
 from broker.console.messages import message, messages
 from broker.console.movements import movements
 from broker.console.produce import produce
-from broker.console.registry import Registry
+from broker.console.registry import AnyRegistry, Known, OwnRegistry, Registry
+from broker.console.schemas import schema, schemas
 from broker.console.tail import MOST_FILTERED, MOST_FILTERED_OF_ONE_USER, MOST_OF_ONE_USER, MOST_TAILS, tail
 from broker.console.tier import tier
 from broker.console.tokens import tokens
@@ -47,6 +48,7 @@ from broker.console.users import quotas, users
 from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
 from broker.node import Node
+from broker.security.permissions import Permissions
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, SpentError, to_the_end
 from protocol.errors import KafkaError
@@ -77,6 +79,8 @@ PAGES: Mapping[str, Page] = {
     "messages": Page(messages, "Messages", "topics"),
     "message": Page(message, "Message", "topics"),
     "produce": Page(produce, "Produce", "topics"),
+    "schemas": Page(schemas, "Schemas"),
+    "schema": Page(schema, "Schema", "schemas"),
     "groups": Page(groups, "Groups"),
     "group": Page(group, "Group", "groups"),
     "transactions": Page(transactions, "Transactions"),
@@ -146,6 +150,7 @@ class App:
         self._hosts = KnownHosts(node.local.config, node.bound.hosts)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
+        self._known_schemas = Known()
         self.audit = Audit()
         self.searches = Few("searches", 2, 1)
         self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
@@ -225,12 +230,19 @@ class App:
             request.query,
             rights.of(asked),
             self._history,
-            self._registry,
+            self._registry_for(rights.permissions),
             Budget(MOST),
             searches=self.searches,
             address=address or request.remote or HERE,
             audit=self.audit,
         )
+
+    def _registry_for(self, permissions: Permissions | None) -> AnyRegistry | None:
+        """The node's own registry, if there may be schemas in it; else the one that a setting names."""
+        port = self._node.registry
+        if port is not None and (port.urls or port.in_use):
+            return OwnRegistry(port, permissions, self._known_schemas)
+        return self._registry
 
     # -- what changes something
 

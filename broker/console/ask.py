@@ -22,7 +22,7 @@ from protocol.records.cut import CutLimits
 if TYPE_CHECKING:
     from broker.console.audit import Audit
     from broker.console.history import History
-    from broker.console.registry import Registry
+    from broker.console.registry import AnyRegistry
     from broker.security.permissions import Permissions
     from protocol.api.rights import Resource
 
@@ -126,7 +126,7 @@ class Ask:
     given: Mapping[str, str]
     rights: Rights
     history: History
-    registry: Registry | None = None
+    registry: AnyRegistry | None = None
     budget: Budget = field(default_factory=lambda: Budget(MOST))
     searches: Few = field(default_factory=lambda: Few("searches", 2, 1))
     address: str = "127.0.0.1"

@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.console.ask import Ask, Values
 from broker.console.filters import INSTALL, FilterError, is_there
@@ -182,40 +182,68 @@ def most_in_list(ask: Ask) -> CutLimits:
     return CutLimits(content, headers=20, header_content=2 * SHOWN_BYTES)
 
 
+class Named(NamedTuple):
+    """The id or GUID of the schema of a key or value. Not `is_sure`: its bytes only begin as if they had this id."""
+
+    schema: int | str
+    is_sure: bool
+
+
+LONG_BYTES = 8
+"""Numbers of this size begin with zeros, too."""
+
+
+class Look(NamedTuple):
+    """How records are shown. `no_registry`: what the beginnings of keys and values would be as ids is said."""
+
+    form: str
+    schemas: Schemas
+    budget: Budget
+    no_registry: bool
+    most: int = LONGEST
+    indented: bool = True
+
+    def shown(self, content: bytes | None, part: Framed | None, more: int) -> tuple[Shown, Named | None]:
+        """A key or value, of which `more` bytes were not read; `part` is what its schema is of it. Any thread."""
+        schema = None if part is None else self.schemas.get(part.schema)
+        if schema is not None and part is not None and not more:
+            by_schema = schema.shown(part, self.most, self.budget, indented=self.indented)
+            if by_schema is not None:
+                return by_schema, Named(part.schema, is_sure=True)
+        found = decoded(content, self.budget, self.form, self.most, more=more, indented=self.indented)
+        if part is None or content is None:
+            return found, None
+        in_header = len(part.payload) == len(content)
+        is_likely = bool(part.schema) and len(content) + more != LONG_BYTES
+        return found, Named(part.schema, in_header) if in_header or (self.no_registry and is_likely) else None
+
+
 async def rows_of(ask: Ask, found: Sequence[Found], form: str, schemas: Schemas) -> list[dict[str, Any]]:
-    rows = partial(_rows, tuple(found), form, schemas, ask.budget)
-    return await ask.budget.run(ask.node, rows)
+    look = Look(form, schemas, ask.budget, ask.registry is None, SHOWN_BYTES, indented=False)
+    return await ask.budget.run(ask.node, partial(_rows, tuple(found), look))
 
 
-def _rows(found: Sequence[Found], form: str, schemas: Schemas, budget: Budget) -> list[dict[str, Any]]:
-    return [_row(one, form, SHOWN_BYTES, schemas, budget) for one in found]
+def _rows(found: Sequence[Found], look: Look) -> list[dict[str, Any]]:
+    return [_row(one, look) for one in found]
 
 
-def _row(
-    found: Found, form: str, most: int, schemas: Schemas, budget: Budget, *, indented: bool = False
-) -> dict[str, Any]:
+def _row(found: Found, look: Look) -> dict[str, Any]:
     """Any thread: a value may be large."""
     record, left_out = found.record, found.left_out
-
-    of_key, of_value = framed_parts(record) if schemas else (None, None)
-
-    def shown(content: bytes | None, part: Framed | None, more: int) -> Shown:
-        schema = None if part is None else schemas.get(part.schema)
-        if schema is not None and part is not None and not more:
-            by_schema = schema.shown(part, most, budget, indented=indented)
-            if by_schema is not None:
-                return by_schema
-        return decoded(content, budget, form, most, more=more, indented=indented)
-
+    of_key, of_value = framed_parts(record) if look.form == "auto" else (None, None)
+    key, key_schema = look.shown(record.key, of_key, left_out.key)
+    value, value_schema = look.shown(record.value, of_value, left_out.value)
     return {
         "partition": found.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": shown(record.key, of_key, left_out.key),
-        "value": shown(record.value, of_value, left_out.value),
+        "key": key,
+        "value": value,
+        "key_schema": key_schema,
+        "value_schema": value_schema,
         "value_bytes": None if record.value is None else len(record.value) + left_out.value,
         "headers": [
-            (decoded(name, budget, "text", most).text, decoded(content, budget, "auto", most))
+            (decoded(name, look.budget, "text", look.most).text, decoded(content, look.budget, "auto", look.most))
             for name, content in record.headers
         ],
         "more_headers": left_out.headers,
@@ -240,6 +268,6 @@ async def message(ask: Ask) -> Values:
     topic, form = seen_topic(ask, "topic"), ask.choice("format", FORMATS)
     found = await found_record(ask, topic)
     schemas, problem = await schemas_for(ask, [found], form)
-    row = await ask.budget.run(ask.node, partial(_row, found, form, LONGEST, schemas, ask.budget, indented=True))
+    row = await ask.budget.run(ask.node, partial(_row, found, Look(form, schemas, ask.budget, ask.registry is None)))
     title = f"{topic.name}-{found.partition}, offset {found.record.offset}"
     return {"title": title, "topic": topic.name, "row": row, "form": form, "formats": FORMATS, "problem": problem}

@@ -1,6 +1,7 @@
 """Keys and values that a schema registry knows: Avro, JSON Schema and Protobuf, as Confluent's serializers write them.
 
-A schema never changes, so it is asked for once, with those that it refers to. What `odradek/schemas` does not decode,
+The registry is the node's own, which is asked with the rights of the console's user, or another one at a URL.
+A schema never changes, so it is parsed once, with those that it refers to. What `odradek/schemas` does not decode,
 as it could do harm, is shown as bytes. The libraries are an extra, and loaded when they are needed.
 """
 
@@ -10,7 +11,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl
 
 import aiohttp
 
@@ -22,6 +24,10 @@ from odradek.schemas.framing import Framed, framed
 from odradek.schemas.json_text import json_of
 from protocol.records.build import Record
 
+if TYPE_CHECKING:
+    from broker.node_state import RegistryPort
+    from broker.security.permissions import Permissions
+
 MOST_SCHEMAS = 1000
 MOST_ASKED = 20
 """Schemas that are asked for while one page is made."""
@@ -31,6 +37,8 @@ LONGEST_ANSWER = 1 << 20
 
 NOT_COMPRESSED = {"Accept-Encoding": "identity"}
 """So that an answer is no longer than the bytes that are read of it."""
+
+NOT_TOLD = (403, 404)
 
 ALL_S = 6.0
 """For all schemas of a page."""
@@ -58,7 +66,8 @@ class Schema:
             )
         except (ValueError, SpentError):
             return None
-        return Shown(text, f"{codecs.NAMES[self.codec.kind]}, schema {self.name}", 0 if is_whole else None)
+        kind = f"{codecs.NAMES[self.codec.kind]}, schema {self.name}"
+        return Shown(text, kind, 0 if is_whole else None)
 
     def value(self, part: Framed) -> Any:
         """What the bytes are. Any thread. Raises ValueError if they are not of this schema."""
@@ -84,8 +93,83 @@ def by_schema(part: Framed | None, schemas: Schemas) -> Any | None:
         return None
 
 
+class AnyRegistry(Protocol):
+    """A registry, asked for somebody."""
+
+    is_own: bool
+    """Whether it is this node's, where the user may change something."""
+
+    async def schemas_of(self, names: Iterable[int | str]) -> Schemas:
+        """The schemas of these ids and GUIDs, as far as the registry tells them. Raises RegistryError."""
+
+    async def get(self, path: str) -> Any:
+        """The JSON of an answer; None for what is not there, or not for this user. Raises RegistryError."""
+
+
+Known = OrderedDict[tuple[object, ...], codecs.Codec | None]
+"""Schemas that were parsed; None for one whose values are not decoded."""
+
+
+class OwnRegistry:
+    """The node's registry with a user's rights; everything is allowed without `permissions`."""
+
+    is_own = True
+
+    def __init__(self, port: RegistryPort, permissions: Permissions | None, known: Known) -> None:
+        self._port = port
+        self._permissions = permissions
+        self._known = known
+
+    async def schemas_of(self, names: Iterable[int | str]) -> Schemas:
+        found = {}
+        for name in list(dict.fromkeys(names))[:MOST_ASKED]:
+            codec = await self._codec(name)
+            if codec is not None:
+                found[name] = Schema(name, codec)
+        return found
+
+    async def _codec(self, name: int | str) -> codecs.Codec | None:
+        try:
+            source = await lookup.run_async(lookup.by_name(name), self.get)
+        except SchemaError:
+            return None
+        if source is None:
+            return None
+        key = source.kind, source.text, *source.needed.items()
+        if key not in self._known:
+            self._known[key] = await _parsed(source)
+            while len(self._known) > MOST_SCHEMAS:
+                self._known.popitem(last=False)
+        return self._known.get(key)
+
+    async def ask(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        """The status and the value of an answer."""
+        return await self._port.ask_for(self._permissions, method, path, body, **query)
+
+    async def get(self, path: str) -> Any:
+        path, _, query = path.partition("?")
+        status, value = await self.ask("GET", path, **dict(parse_qsl(query)))
+        if status in NOT_TOLD:
+            return None
+        if status != 200:
+            raise RegistryError(f"the schema registry says: {value['message']}")
+        return value
+
+
+async def _parsed(source: lookup.Source) -> codecs.Codec | None:
+    """None for a schema whose values are not decoded. Raises RegistryError."""
+    try:
+        return await asyncio.to_thread(codecs.codec_of, source)
+    except MissingLibraryError as error:
+        raise RegistryError(str(error)) from error
+    except SchemaError:
+        return None
+
+
 class Registry:
-    """Asks a registry at `url`, which may have a name and a password in it."""
+    """Asks a registry at `url`, which may have a name and a password in it. It is read, and never changed."""
+
+    is_own = False
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -98,6 +182,13 @@ class Registry:
         known = ((name, self._known.get(name)) for name in wanted)
         return {name: schema for name, schema in known if schema is not None}
 
+    async def get(self, path: str) -> Any:
+        try:
+            async with asyncio.timeout(ALL_S), aiohttp.ClientSession(timeout=TIMEOUT, auto_decompress=False) as session:
+                return await self._answer(session, path)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
+
     async def _ask_for(self, names: Collection[int | str]) -> None:
         if not names:
             return
@@ -105,8 +196,6 @@ class Registry:
             async with asyncio.timeout(ALL_S), aiohttp.ClientSession(timeout=TIMEOUT, auto_decompress=False) as session:
                 for name in names:
                     self._known[name] = await self._schema(session, name)
-        except MissingLibraryError as error:
-            raise RegistryError(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
         while len(self._known) > MOST_SCHEMAS:
@@ -116,11 +205,8 @@ class Registry:
         """None for a schema that the registry does not have, or whose values are not decoded."""
         try:
             source = await lookup.run_async(lookup.by_name(name), lambda path: self._answer(session, path))
-            if source is None:
-                return None
-            return Schema(name, await asyncio.to_thread(codecs.codec_of, source))
-        except MissingLibraryError:
-            raise
+            codec = None if source is None else await _parsed(source)
+            return None if codec is None else Schema(name, codec)
         except SchemaError:
             return None
 
@@ -138,7 +224,4 @@ class Registry:
                 text += part
                 if len(text) > LONGEST_ANSWER:
                     raise SchemaError("the schema is too large to be decoded")
-        found = await asyncio.to_thread(json_of, bytes(text))
-        if not isinstance(found, dict):
-            raise ValueError("expected an object")
-        return found
+        return await asyncio.to_thread(json_of, bytes(text))

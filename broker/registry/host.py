@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from broker.registry.registry import Registry
     from broker.registry.server import RegistryServer
     from broker.registry.validation import Validation
+    from broker.security.permissions import Permissions
     from protocol.errors import KafkaError
 
 TOPIC = "schema.registry.kafkastore.topic"
@@ -57,11 +58,16 @@ class RegistryHost:
         return self.urls
 
     async def ask(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        return await self.ask_for(None, method, path, body, **query)
+
+    async def ask_for(
+        self, permissions: Permissions | None, method: str, path: str, body: Any = None, **query: str
+    ) -> tuple[int, Any]:
         from broker.registry.calls import Asked
         from broker.registry.rights import Rights
 
         registry = await self._answering()
-        answer = await registry.answer(Asked(method, path, query, body), Rights())
+        answer = await registry.answer(Asked(method, path, query, body), Rights(permissions))
         return answer.status, answer.value
 
     async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:

@@ -15,7 +15,6 @@ from odradek.cli.registry_schemas import (
     KINDS,
     incompatibilities,
     kind_of,
-    laid_out,
     read_text,
     references,
     versions,
@@ -23,6 +22,7 @@ from odradek.cli.registry_schemas import (
 from odradek.cli.registry_transfer import export, import_
 from odradek.schemas.client import RegistryClient, RegistryRefused, subject_path
 from odradek.schemas.lookup import AVRO
+from odradek.schemas.texts import laid_out
 from odradek.terminal import printable
 
 INCOMPATIBLE = 409

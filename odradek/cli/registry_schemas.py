@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -13,6 +12,7 @@ import click
 
 from odradek.schemas.client import RegistryClient, RegistryRefused, subject_path
 from odradek.schemas.lookup import AVRO, JSON, PROTOBUF
+from odradek.schemas.texts import readable
 
 KINDS = {"avro": AVRO, "json": JSON, "protobuf": PROTOBUF}
 ENDINGS = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".proto"}
@@ -109,29 +109,6 @@ def _one_by_one(client: RegistryClient, prefix: str, *, deleted: bool, latest: b
             yield found if number in live else {**found, "deleted": True}
 
 
-_PART = re.compile(r"\{(\w+): ?(?:'(.*)'|\"(.*)\"|(.*))\}", re.DOTALL)
-_LEVEL = re.compile(r"\bcompatibility: ?['\"]?(\w+)")
-_ERROR = re.compile(
-    r"\{errorType:(['\"])(\w[\w, ]*)\1, ?description:(['\"])(.*?)\3(?:, ?additionalInfo:.*)?\}", re.DOTALL
-)
-
-
-def readable(messages: Sequence[str]) -> list[str]:
-    """What a registry says of two schemas, as sentences: which rule, and where; the text of the other schema is not."""
-    found = []
-    for message in messages:
-        error, part = _ERROR.fullmatch(message), _PART.fullmatch(message)
-        if error is not None:
-            found.append(f"{error[2]}: {error[4]}")
-        elif part is not None and part[1] == "oldSchemaVersion":
-            found.append(f"compared with version {part[2] or part[3] or part[4]}")
-        elif part is not None and (level := _LEVEL.search(message)):
-            found.append(f"the level is {level[1]}")
-        elif part is None or part[1] != "oldSchema":
-            found.append(message)
-    return found
-
-
 def incompatibilities(
     client: RegistryClient, subject: str, body: object, version: str | None = None
 ) -> list[str] | None:
@@ -141,19 +118,3 @@ def incompatibilities(
     if answer.get("is_compatible"):
         return None
     return readable(answer.get("messages") or ()) or ["it does not say why"]
-
-
-def laid_out(kind: str, text: str) -> str:
-    """The text of a schema for people: JSON over several lines, unless that would write a number in another way."""
-    if kind == PROTOBUF:
-        return text.rstrip("\n")
-    try:
-        return json.dumps(
-            json.loads(text, parse_float=_as_it_is, parse_constant=_as_it_is), indent=2, ensure_ascii=False
-        )
-    except (ValueError, RecursionError):
-        return text
-
-
-def _as_it_is(text: str) -> float:
-    raise ValueError(text)

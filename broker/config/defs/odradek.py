@@ -114,7 +114,8 @@ ODRADEK: Rows = {
     "odradek.console.schema.registry": password(
         None,
         "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, "
-        "Protobuf, and JSON with a schema. It needs `pip install '/path/to/odradek[registry]'`.",
+        "Protobuf, and JSON with a schema, where the node has no registry of its own. It needs "
+        "`pip install '/path/to/odradek[registry]'`.",
     ),
     "odradek.http.host": string("127.0.0.1", "Address on which `odradek.http.port` is opened."),
     "odradek.http.trusted.proxies": entries(

@@ -31,6 +31,7 @@ HARMLESS_SCHEMES = (
         "message",
         "messages",
         "produce",
+        "schema",
         "new-topic",
         "broker-configs",
         "movements",

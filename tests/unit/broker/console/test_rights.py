@@ -95,6 +95,8 @@ SHOWN = {
     "topic?name=told-a": {"123450001", "told-mail", "told-till"},
     "messages?topic=told-a": {"told-record_of_a"},
     "message?topic=told-a&offset=0": {"told-record_of_a"},
+    "schemas": set[str](),
+    "schema": set[str](),
     "groups": {"told-mail", "told-news", "told-old"},
     "group?id=told-mail": {"told-a", "told-b", "told-mailer"},
     "group?id=told-news": {"told-a", "told-b", "told-reader"},

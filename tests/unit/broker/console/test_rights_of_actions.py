@@ -44,6 +44,9 @@ FORMS: dict[str, dict[str, str]] = {
     "produce-record": {"topic": "told-a", "value": "v"},
     "add-partitions": {"topic": "told-a", "partitions": "2"},
     "alter-topic-config": {"topic": "told-a", "key": "retention.ms", "value": RETENTION["told-a"]},
+    "register-schema": {"subject": "told-a-value", "text": '"int"'},
+    "delete-schema": {"subject": "told-a-value"},
+    "set-schema-level": {"subject": "told-a-value", "level": "FULL"},
     "alter-broker-config": {"key": "message.max.bytes", "value": "1000000"},
     "move-replicas": {"topic": "told-a", "brokers": "1"},
     "cancel-move": {"topic": "told-a", "partition": "0"},
@@ -71,6 +74,9 @@ FORMS: dict[str, dict[str, str]] = {
 REFUSED_AFTERWARDS = {
     "advance-clock": (409, "clock"),  # this node's cannot be moved
     "cancel-move": (409, "NO_REASSIGNMENT_IN_PROGRESS"),
+    "register-schema": (409, "no schema registry"),
+    "delete-schema": (409, "no schema registry"),
+    "set-schema-level": (409, "no schema registry"),
     "renew-token": (404, "there is no token"),
     "expire-token": (404, "there is no token"),
 }

@@ -14,9 +14,10 @@ import pytest
 from odradek.cli import contexts
 from odradek.cli.general import General
 from odradek.cli.registry_access import URL, USER, client_of
-from odradek.cli.registry_schemas import kind_of, laid_out, readable, references, versions
+from odradek.cli.registry_schemas import kind_of, references, versions
 from odradek.cli.registry_transfer import _in_order, _read
 from odradek.schemas.client import RegistryClient
+from odradek.schemas.texts import laid_out, readable
 from tests.doubles.registry_server import Stub, stub_registry
 
 
