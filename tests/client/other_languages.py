@@ -58,14 +58,24 @@ def _built(name: str, package: str) -> list[str] | str:
 
 @functools.cache
 def kafkajs() -> list[str] | str:
-    """The command, its packages installed if need be; or why there is none."""
+    """The command that logs in, its packages installed if need be; or why there is none."""
+    return _installed("login.js")
+
+
+@functools.cache
+def kafkajs_registry() -> list[str] | str:
+    """The command of a registry's client, its packages installed if need be; or why there is none."""
+    return _installed("registry.js")
+
+
+def _installed(program: str) -> list[str] | str:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return "node and npm are not installed"
-    folder = BUILD / "kafkajs-login"
+    folder = BUILD / "kafkajs"
     shutil.copytree(HERE / "node", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
     done = subprocess.run([npm, "ci", "--silent"], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    return f"kafkajs cannot be installed: {done.stderr[-500:]}" if done.returncode else [node, str(folder / "login.js")]
+    return f"kafkajs cannot be installed: {done.stderr[-500:]}" if done.returncode else [node, str(folder / program)]
 
 
 COMMANDS = {"franz-go": franz_go, "kafkajs": kafkajs}

@@ -27,6 +27,7 @@ REGISTRY = {"schema.registry.listeners": "http://127.0.0.1:0"}
 USER = {"type": "record", "name": "User", "namespace": "t", "fields": [{"name": "name", "type": "string"}]}
 GROWN = {**USER, "fields": [*USER["fields"], {"name": "age", "type": ["null", "int"], "default": None}]}
 CHANGED = {**USER, "fields": [{"name": "number", "type": "int"}]}
+USER_OF_CURL = [{"name": "t.User", "subject": "curl-user", "version": 1}]
 PERSON: dict[str, Any] = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Person",
@@ -34,6 +35,10 @@ PERSON: dict[str, Any] = {
     "properties": {"name": {"type": "string"}},
     "additionalProperties": False,
 }
+
+
+def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +141,23 @@ def test_json_schemas_may_refer_to_others(client: SchemaRegistryClient, topic: s
     assert JSONDeserializer(None, schema_registry_client=client)(written, value_of(topic)) == {"by": {"name": "Anna"}}
 
 
+@pytest.mark.parametrize("conf", [{"auto.register.schemas": False}, {"use.latest.version": True}], ids=str)
+def test_json_by_hand_by_the_latest_and_a_refused_change(
+    client: SchemaRegistryClient, topic: str, conf: dict[str, Any]
+) -> None:
+    conf = {"auto.register.schemas": False, **conf}
+    with pytest.raises(SchemaRegistryError) as refused:
+        JSONSerializer(json.dumps(PERSON), client, conf=conf)({"name": "Anna"}, value_of(topic))
+    assert refused.value.error_code == 40401
+    client.register_schema(f"{topic}-value", Schema(json.dumps(PERSON), "JSON"))
+    written = JSONSerializer(json.dumps(PERSON), client, conf=conf)({"name": "Anna"}, value_of(topic))
+    assert JSONDeserializer(None, schema_registry_client=client)(written, value_of(topic)) == {"name": "Anna"}
+    number = {**PERSON, "properties": {"name": {"type": "integer"}}}
+    with pytest.raises(SchemaRegistryError) as refused:
+        JSONSerializer(json.dumps(number), client)({"name": 3}, value_of(topic))
+    assert (refused.value.http_status_code, refused.value.error_code) == (409, 40901)
+
+
 def message_class(package: str, *fields: tuple[str, int, int]) -> Any:
     """A Protobuf message as generated code has it, with a timestamp of Google's besides the fields."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
@@ -176,6 +198,28 @@ def test_protobuf_values_and_their_evolution(
     assert "message User" in str(fresh.get_latest_version(f"{topic}-value").schema.schema_str)
 
 
+def test_protobuf_schemas_may_refer_to_others(client: SchemaRegistryClient, topic: str) -> None:
+    name = f"inner-{topic}.proto"
+    inner = descriptor_pb2.FileDescriptorProto(name=name, package="shop", syntax="proto3")
+    inner.message_type.add(name="Buyer").field.add(name="name", number=1, type=STRING, label=1)
+    outer = descriptor_pb2.FileDescriptorProto(name=f"outer-{topic}.proto", package="shop", syntax="proto3")
+    outer.dependency.append(name)
+    outer.message_type.add(name="Bill").field.add(name="by", number=1, type=11, label=1, type_name=".shop.Buyer")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(inner)
+    pool.Add(outer)
+    bill = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Bill"))
+    serialize = ProtobufSerializer(bill, client, {"use.deprecated.format": False})
+    written = serialize(bill(by={"name": "Anna"}), value_of(topic))
+    (reference,) = list(client.get_latest_version(f"{topic}-value").schema.references or ())
+    assert (reference.name, reference.version) == (name, 1)
+    read = ProtobufDeserializer(bill, {"use.deprecated.format": False}, client)(written, value_of(topic))
+    assert read.by.name == "Anna"
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.delete_subject(str(reference.subject))
+    assert refused.value.error_code == 42206
+
+
 def test_franz_gos_client_has_all_that_it_asks_for() -> None:
     command = other_languages.franz_go_registry()
     if isinstance(command, str):
@@ -204,6 +248,27 @@ def test_franz_gos_client_has_all_that_it_asks_for() -> None:
     }
 
 
+def test_kafkajs_client_writes_and_reads_all_three_kinds(broker: Broker) -> None:
+    command = other_languages.kafkajs_registry()
+    if isinstance(command, str):
+        pytest.skip(command)
+    done = subprocess.run([*command, broker.registry_urls[0]], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = dict(map(json.loads, done.stdout.splitlines()))
+    refused = {name: found.pop(name) for name in ("avro refused", "json refused", "protobuf refused")}
+    assert found == {
+        "avro": [True, {"name": "Anna"}],
+        "again": True,
+        "latest": True,
+        "earlier": True,
+        "avro reference": [True, {"by": {"name": "Anna"}}],
+        "json": [True, {"name": "Bo"}],
+        "protobuf": [True, {"name": "Cy"}],
+    }
+    for status, message in refused.values():
+        assert (status, "incompatible with an earlier schema" in message) == (409, True), message
+
+
 def test_curl_asks_with_either_media_type(broker: Broker) -> None:
     curl = shutil.which("curl")
     if curl is None:
@@ -223,6 +288,19 @@ def test_curl_asks_with_either_media_type(broker: Broker) -> None:
     assert ask("-d", body, url)[0].startswith("415 ")
     assert ask("-H", "Content-Type: application/json", "-d", "{", url)[0].startswith("400 ")
     assert ask("-X", "PATCH", url)[0].startswith("405 ")
+
+    plain = ("-H", "Content-Type: application/json")
+    grown = json.dumps({"schema": json.dumps(record("Bill", ("by", ["null", "t.User"]))), "references": USER_OF_CURL})
+    users, bills = (f"{broker.registry_urls[0]}/subjects/curl-{name}/versions" for name in ("user", "bill"))
+    ask(*plain, "-d", json.dumps({"schema": json.dumps(USER)}), users)
+    first = json.dumps({"schema": json.dumps(record("Bill", ("by", "t.User"))), "references": USER_OF_CURL})
+    assert [json.loads(ask(*plain, "-d", one, bills)[1])["version"] for one in (first, grown)] == [1, 2]
+    changed = json.dumps({"schema": json.dumps(record("Bill", ("other", "int")))})
+    status, text = ask(*plain, "-d", changed, bills)
+    assert (status.split()[0], json.loads(text)["error_code"]) == ("409", 40901)
+    assert json.loads(ask(f"{users}/1/referencedby")[1]) == [
+        json.loads(ask(f"{bills}/{one}")[1])["id"] for one in (1, 2)
+    ]
 
 
 def test_what_was_registered_is_there_after_kill_9(broker: Broker) -> None:
