@@ -26,9 +26,6 @@ test: ## every test, in three parts: unit (Python alone), brokers (kcat, Java, G
 	  echo "== make $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-everything: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## the same in one run of pytest, when all of it is fetched
-	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests
-
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python: run them before a commit
 	$(PYTEST) -n auto $(ARGS) tests/unit
 
