@@ -113,6 +113,8 @@ def guarded() -> Iterator[Broker]:
 def test_pages_behind_a_login_and_what_they_refuse(browser: Browser, guarded: Broker) -> None:
     page = browser.new_page(base_url=f"http://127.0.0.1:{guarded.http_port}/")
     page.set_default_timeout(PATIENCE_MS)
+    page.on("dialog", lambda dialog: dialog.accept())
+    guarded.topic("configured")
     page.goto("login")
     for password in ("wrong", USERS["admin"]):
         check_axe(page)
