@@ -37,6 +37,8 @@ PAGES = {
     "configuration of brokers": "broker-configs?q=retention",
     "produce": "produce?topic=orders&from_partition=0&from_offset=0",
     "movements": "movements",
+    "schemas": "schemas",
+    "schema": "schema?" + urlencode({"subject": f"mail {HOSTILE}-value", "version": 2, "against": 1}),
     "tier": "tier",
     "access": "access",
     "users": "users",
@@ -52,11 +54,14 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """One with a topic, a group that reads it, an open transaction and a fault, most of hostile names."""
+    """One with a topic, a group that reads it, schemas, an open transaction and a fault, most of hostile names."""
     with sound_broker({"odradek.http.port": "0", "odradek.console.write": "true"}) as broker:
         orders = broker.topic("orders")
         orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
         broker.topic("bytes").produce(bytes(range(256)), key="", headers={"": ""})
+        field = {"name": "note", "type": ["null", "string"], "default": None, "doc": HOSTILE}
+        for fields in ([], [field]):
+            broker.registry.register(f"mail {HOSTILE}", {"type": "record", "name": "Mail", "fields": fields})
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         config = {**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"}
         producer = Producer({**config, "transaction.timeout.ms": 900_000})  # open for as long as all tests take
@@ -93,4 +98,4 @@ def page(browser: Browser, broker: Broker) -> Iterator[Page]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
     context.close()
-    assert not complaints
+    assert not complaints, complaints
