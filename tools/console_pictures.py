@@ -27,7 +27,7 @@ PICTURES = {
     "console-phone": ("topics?sort=-records", "light", 390),
     "console-phone-group": ("group?id=mails&range=5m", "dark", 390),
 }
-HEIGHTS = {1200: 760, 820: 900, 390: 700}
+HEIGHTS = {1200: 760, 820: 1150, 390: 700}
 FIRST_LOOK = "topic?name=orders"
 """A topic has charts from the time on when somebody looks at it."""
 
