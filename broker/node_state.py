@@ -50,8 +50,8 @@ class RegistryPort(SchemaCheck, Protocol):
     def in_use(self) -> bool:
         """Whether there may be schemas: somebody has asked for it, or the cluster has its topic."""
 
-    async def begin(self) -> list[str]:
-        """Listen if it does not yet, on loopback, and return where. Raises ListenError."""
+    async def begin(self, host: str = "127.0.0.1", port: int = 0) -> list[str]:
+        """Listen at this IP address if it does not yet, and return where. Raises ListenError."""
 
     async def ask(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
         """The status and the value of an answer, with all rights; without listeners, too."""

@@ -139,9 +139,9 @@ class Broker(SecuredControls, Entered):
         return list(self._registry_urls)
 
     def _registry_begun(self, urls: list[str]) -> None:
-        self._registry_urls = urls
-        if urls:
+        if urls and not self._registry_urls:
             self._settings["schema.registry.listeners"] = ",".join(urls)  # of the next start, too
+        self._registry_urls = urls
 
     @property
     def control(self) -> ControlClient:

@@ -46,13 +46,13 @@ class RegistryHost:
         if self._server is not None:
             await self._server.begin(self._node, await self._answering())
 
-    async def begin(self) -> list[str]:
+    async def begin(self, host: str = "127.0.0.1", port: int = 0) -> list[str]:
         registry = await self._answering()
         async with self._lock:
             if self._server is None:
                 from broker.registry.server import Address, RegistryServer
 
-                server = RegistryServer([Address("http", "127.0.0.1", 0)])
+                server = RegistryServer([Address("http", host, port)])
                 await server.begin(self._node, registry)
                 self._server = server
         return self.urls

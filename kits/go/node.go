@@ -23,6 +23,7 @@ type node struct {
 	bootstrap string
 	url       string
 	token     string
+	registry  any    // of a container: where its schema registry is to listen, at a port that is published
 	folder    string // of a process of ours: its data, its log, and the file that says that it serves
 	listeners string
 	process   *exec.Cmd
@@ -138,16 +139,21 @@ func (n *node) startContainer(image string) error {
 		}
 		n.token = hex.EncodeToString(secret)
 	}
-	kafka, control, err := freePorts()
+	ports, err := freePorts(3)
 	if err != nil {
 		return err
 	}
+	kafka, control, registry := ports[0], ports[1], ports[2]
+	n.registry = map[string]any{"host": "0.0.0.0", "port": registry}
 	command := os.Getenv("CONTAINER_COMMAND")
 	if command == "" {
 		command = "docker"
 	}
-	words := append(strings.Fields(command), "run", "--rm", "--interactive",
-		"--publish", fmt.Sprintf("127.0.0.1:%d:%d", kafka, kafka), "--publish", fmt.Sprintf("127.0.0.1:%d:%d", control, control),
+	words := append(strings.Fields(command), "run", "--rm", "--interactive")
+	for _, port := range ports {
+		words = append(words, "--publish", fmt.Sprintf("127.0.0.1:%d:%d", port, port))
+	}
+	words = append(words,
 		"--env", fmt.Sprintf("KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:%d", kafka),
 		"--env", fmt.Sprintf("KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:%d", kafka),
 		"--env", fmt.Sprintf("ODRADEK_CONTROL=0.0.0.0:%d", control), "--env", "ODRADEK_CONTROL_TOKEN="+n.token,
@@ -166,18 +172,17 @@ func (n *node) startContainer(image string) error {
 	return n.askAddress()
 }
 
-func freePorts() (int, int, error) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
+func freePorts(count int) ([]int, error) {
+	var ports []int
+	for len(ports) < count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close() // not before all are chosen
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
-	defer first.Close()
-	second, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer second.Close()
-	return first.Addr().(*net.TCPAddr).Port, second.Addr().(*net.TCPAddr).Port, nil
+	return ports, nil
 }
 
 // await waits until the broker serves.

@@ -111,7 +111,7 @@ export class Broker {
   // -- the schema registry
 
   async registryUrl() {
-    return (await this.post("/registry")).url;
+    return (await this.post("/registry", this.#node.registry)).url;
   }
 
   async registerSchema(subject, spec) {

@@ -23,6 +23,7 @@ export class Node {
     this.isElsewhere = this.url !== undefined;
     this.listeners = "PLAINTEXT://127.0.0.1:0";
     this.child = undefined;
+    this.registry = undefined; // of a container: where its schema registry is to listen, at a port that is published
   }
 
   async start() {
@@ -63,11 +64,13 @@ export class Node {
 
   async #startContainer(image) {
     this.token ??= randomBytes(16).toString("hex");
-    const [kafka, control] = await freePorts(2);
+    const ports = await freePorts(3);
+    const [kafka, control, registry] = ports;
+    this.registry = { host: "0.0.0.0", port: registry };
     this.#run([
       ...(process.env.CONTAINER_COMMAND ?? "docker").split(" "),
-      ...["run", "--rm", "--interactive", "--publish", `127.0.0.1:${kafka}:${kafka}`],
-      ...["--publish", `127.0.0.1:${control}:${control}`],
+      ...["run", "--rm", "--interactive"],
+      ...ports.flatMap((port) => ["--publish", `127.0.0.1:${port}:${port}`]),
       ...["--env", `KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:${kafka}`],
       ...["--env", `KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:${kafka}`],
       ...["--env", `ODRADEK_CONTROL=0.0.0.0:${control}`, "--env", `ODRADEK_CONTROL_TOKEN=${this.token}`],

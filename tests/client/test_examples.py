@@ -134,42 +134,60 @@ CONTAINERS = """\
 # Stands in for docker: the container's command runs here, with the environment of the container and nothing else.
 import os, sys
 
-words, environment = iter(sys.argv[1:]), {{"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"]}}
+published, words = [], iter(sys.argv[1:])
+environment = {{"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"]}}
 assert next(words) == "run"
 for word in words:
     if word == "--env":
         name, _, value = next(words).partition("=")
         environment[name] = value
     elif word == "--publish":
-        assert next(words).startswith("127.0.0.1:")
+        host, port, inside = next(words).split(":")
+        assert (host, port) == ("127.0.0.1", inside)
+        published.append(port)
     elif not word.startswith("--"):
         break
 assert word == "odradek:test"
 with open("{folder}/asked", "a") as asked:
-    print(os.getpid(), file=asked)
+    print(os.getpid(), *published, file=asked)
+for descriptor in (1, 2):
+    os.dup2(os.open(f"{folder}/{{os.getpid()}}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT), descriptor)
 environment["KAFKA_LOG_DIRS"] = f"{folder}/{{os.getpid()}}"
 os.execve(sys.executable, [sys.executable, "-m", "odradek", *words], environment)
 """
 
 
-@pytest.mark.parametrize("kit", ["go", "node"])
+LISTENING = r'http://0\.0\.0\.0:(\d+)"\], "event": "schema registry listening"'
+
+
+@pytest.mark.parametrize("kit", ["go", "node", "java"])
 def test_a_kit_starts_a_container(kit: str, tmp_path: Path) -> None:
-    """By an image: what is docker's part does a program that runs the image's command."""
-    tool = shutil.which(kit)
+    """By an image: what is docker's part does a program that runs the image's command.
+
+    The schema registry listens at a port that was published.
+    """
+    tool = shutil.which("mvn" if kit == "java" else kit)
     if tool is None:
-        pytest.skip(f"{kit} is not installed")
+        pytest.skip(f"the tool for {kit} is not installed")
     docker = tmp_path / "docker"
     docker.write_text(CONTAINERS.format(python=sys.executable, folder=tmp_path))
     docker.chmod(0o755)
     command = {
-        "go": ["test", "-count=1", "-v", "-run", "RecordsComeOut|FindsTheBrokerClean", "."],
-        "node": ["--test", "--test-reporter=tap", "--test-name-pattern=records come out|two brokers"],
+        "go": ["test", "-count=1", "-v", "-run", "RecordsComeOut|RecordBySchema|FindsTheBrokerClean", "."],
+        "node": [
+            "--test",
+            "--test-reporter=tap",
+            "--test-name-pattern=records come out|by a schema|two brokers",
+        ],
+        "java": ["-B", "-Dtest=OdradekTestTest#cARecordBySchema*", "test"],
     }[kit]
     status, output = run(f"kits/{kit}", tool, *command, BROKER_IMAGE="odradek:test", CONTAINER_COMMAND=str(docker))
     assert status == 0, output
-    asked = (tmp_path / "asked").read_text().split()
-    assert len(asked) == (1 if kit == "go" else 2)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in asked), "the container still runs")
+    asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    assert len(asked) == (2 if kit == "node" else 1)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid, *_ in asked), "the container still runs")
+    registries = [re.findall(LISTENING, (tmp_path / f"{pid}.log").read_text()) for pid, *_ in asked]
+    assert sorted(registries) == sorted([[asked[0][-1]], *[[]] * (len(asked) - 1)])
 
 
 def test_go_with_a_container(go: str, tmp_path: Path) -> None:

@@ -218,6 +218,16 @@ def test_another_process_has_the_registry_by_the_control_interface(broker: Broke
     assert (refused.value.code, "40901" in json.load(refused.value)["error"]) == (409, True)
 
 
+def test_a_registry_at_all_addresses_is_told_with_the_host_of_the_broker() -> None:
+    with Broker(settings={"schema.registry.listeners": "http://0.0.0.0:0"}) as broker:
+        urls = broker.registry_urls
+        told = broker.registry.url
+        assert urls == [told.replace("127.0.0.1", "0.0.0.0")] != [told]
+        client_of(broker).get_subjects()
+        broker.restart()
+        assert broker.registry_urls == urls  # it listens at all of them again
+
+
 def test_users_are_asked_for_their_passwords_and_the_kit_is_not() -> None:
     with Broker(security="SASL_PLAINTEXT", users={"app": "pw"}) as broker:
         broker.registry.register("orders", ORDER)

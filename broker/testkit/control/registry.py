@@ -5,6 +5,8 @@ It begins to listen when it is asked for, and answers with all rights, whoever t
 
 from __future__ import annotations
 
+import re
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +20,8 @@ from broker.testkit.control.schemas import ask
 
 ENDPOINTS = Endpoints()
 
+_ALL_ADDRESSES = re.compile(r"//(0\.0\.0\.0|\[::\]):")
+
 Json = dict[str, Any]
 
 SUBJECT = Parameter("subject", Kind.STRING, "the subject, such as orders-value", required=True)
@@ -30,20 +34,26 @@ SCHEMA = (
 )
 
 
-@ENDPOINTS("POST /registry", "Let the schema registry listen, if it does not yet; `url` is where.")
-async def _begin(node: Node, _values: Values) -> Json:
+@ENDPOINTS(
+    "POST /registry",
+    "Let the schema registry listen, if it does not yet; `url` is where.",
+    Parameter("host", Kind.STRING, "the IP address to listen at (127.0.0.1), such as 0.0.0.0 in a container"),
+    Parameter("port", Kind.INTEGER, "the port (0: any that is free)", least=0),
+)
+async def _begin(node: Node, values: Values) -> Json:
     if node.registry is None:
         raise ControlError("this node is no broker, and has no schema registry", status=409)
     try:
-        urls = await node.registry.begin()
+        urls = await node.registry.begin(*_listener(values))
     except ListenError as error:
         raise ControlError(str(error), status=409) from error
-    return {"url": urls[0], "urls": urls}
+    reachable = [_reachable(node, url) for url in urls]
+    return {"url": reachable[0], "urls": reachable}
 
 
 @ENDPOINTS("GET /registry", "Where the schema registry listens; nowhere unless it was asked for.")
 def _where(node: Node, _values: Values) -> Json:
-    return {"urls": [] if node.registry is None else node.registry.urls}
+    return {"urls": [] if node.registry is None else [_reachable(node, url) for url in node.registry.urls]}
 
 
 @ENDPOINTS("GET /registry/subjects", "The names of all subjects.")
@@ -135,6 +145,23 @@ async def _schema(node: Node, values: Values) -> Any:
 )
 def _set_fault(node: Node, values: Values) -> Json:
     return described(refusing(lambda: the_faults(node).registry.set(values)))
+
+
+def _listener(values: Values) -> tuple[str, int]:
+    host, port = values.get("host", "127.0.0.1"), values.get("port", 0)
+    if port > 65535:
+        raise ControlError(f"port: expected at most 65535, got {port}", parameter="port")
+    try:
+        ip_address(host)
+    except ValueError as error:
+        raise ControlError(f"host: expected an IP address, got {host!r}", parameter="host") from error
+    return host, port
+
+
+def _reachable(node: Node, url: str) -> str:
+    """The URL for clients: where it listens at all addresses, with the host that the broker advertises."""
+    host = node.bound.hosts[0]
+    return _ALL_ADDRESSES.sub(f"//{f'[{host}]' if ':' in host else host}:", url)
 
 
 def _named(values: Values) -> str:

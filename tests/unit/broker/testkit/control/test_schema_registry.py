@@ -170,6 +170,20 @@ async def test_a_node_without_a_registry_says_so() -> None:
         assert await control(rig, "GET", "/registry") == {"urls": []}
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"host": "example.com"}, "host: expected an IP address, got 'example.com'"),
+        ({"port": 65536}, "port: expected at most 65535, got 65536"),
+    ],
+)
+async def test_a_registry_does_not_listen_at_what_is_no_address(given: dict[str, Any], why: str) -> None:
+    async with broker() as rig:
+        with pytest.raises(ControlError, match=why):
+            await control(rig, "POST", "/registry", **given)
+        assert await control(rig, "GET", "/registry") == {"urls": []}
+
+
 # -- marks, resets, snapshots
 
 

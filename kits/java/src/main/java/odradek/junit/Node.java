@@ -37,6 +37,7 @@ final class Node {
   private String token = System.getenv("BROKER_TOKEN");
   private final boolean isElsewhere = url != null;
   private String listeners = "PLAINTEXT://127.0.0.1:0";
+  private Map<String, ?> registry = Map.of();
   private Path folder;
   private Process process;
   private String bootstrap;
@@ -95,15 +96,20 @@ final class Node {
     token = token == null ? UUID.randomUUID().toString() : token;
     int kafka;
     int control;
+    int schemas;
     try (var first = new ServerSocket(0);
-        var second = new ServerSocket(0)) {
+        var second = new ServerSocket(0);
+        var third = new ServerSocket(0)) {
       kafka = first.getLocalPort();
       control = second.getLocalPort();
+      schemas = third.getLocalPort();
     }
+    registry = Map.of("host", "0.0.0.0", "port", schemas);
     var command = new ArrayList<>(words(System.getenv().getOrDefault("CONTAINER_COMMAND", "docker")));
     command.addAll(List.of("run", "--rm", "--interactive"));
-    command.addAll(List.of("--publish", "127.0.0.1:" + kafka + ":" + kafka));
-    command.addAll(List.of("--publish", "127.0.0.1:" + control + ":" + control));
+    for (int port : List.of(kafka, control, schemas)) {
+      command.addAll(List.of("--publish", "127.0.0.1:" + port + ":" + port));
+    }
     command.addAll(List.of("--env", "KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:" + kafka));
     command.addAll(List.of("--env", "KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:" + kafka));
     command.addAll(List.of("--env", "ODRADEK_CONTROL=0.0.0.0:" + control, "--env", "ODRADEK_CONTROL_TOKEN=" + token));
@@ -156,6 +162,11 @@ final class Node {
 
   String bootstrap() {
     return bootstrap;
+  }
+
+  /** Where the schema registry is to listen, if that is not left to the broker: in a container, at a port that is published. */
+  Map<String, ?> registry() {
+    return registry;
   }
 
   String url() {
