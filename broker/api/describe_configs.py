@@ -14,6 +14,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.config.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
@@ -24,7 +25,7 @@ from broker.config.describe import (
     node_id_of,
     require_this_broker,
 )
-from broker.config.resource_configs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
+from broker.config.resource_configs import brokers_name, group_configs
 from broker.logging import logger_levels
 from broker.request_context import RequestContext
 from metadata import topic_names

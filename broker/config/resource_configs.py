@@ -1,6 +1,6 @@
-"""Configurations of single topics, groups and client metrics subscriptions, over the defaults of the broker.
+"""Configurations of single topics and groups, over the defaults of the broker.
 
-These are Kafka's `LogConfig`, `GroupConfig` and `ClientMetricsConfigs`, with its texts of what is refused.
+These are Kafka's `LogConfig` and `GroupConfig`, with its texts of what is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from broker.config.definition import (
     Value,
     at_least,
     boolean,
-    entries,
     integer,
     integer_of,
     long,
@@ -30,8 +29,7 @@ from broker.config.definition import (
 )
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.topics import OF_SCHEMAS
-from broker.config.java_patterns import JavaPatternError, compile_java
-from protocol.errors import InvalidConfiguration, InvalidRequest
+from protocol.errors import InvalidConfiguration
 from storage.append_types import LogConfig
 
 
@@ -230,28 +228,6 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {name: _group_config(name, row) for name, row in _GROUPS.items()}
 )
 
-CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
-    {
-        name: row.named(name)
-        for name, row in {
-            "interval.ms": integer(300_000, "Time between two pushes of a client's metrics."),
-            "match": entries((), "Which clients: attribute=regular expression, all of which must match."),
-            "metrics": entries((), "Prefixes of the names of metrics that are asked for, or *."),
-        }.items()
-    }
-)
-
-MATCH_ATTRIBUTES = frozenset(
-    {
-        "client_instance_id",
-        "client_id",
-        "client_software_name",
-        "client_software_version",
-        "client_source_address",
-        "client_source_port",
-    }
-)
-
 _KINDS = ("consumer", "share", "streams")
 _LIMITED = tuple(
     f"{kind}.{name}"
@@ -295,7 +271,7 @@ def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
     for name in overrides:
         if name not in GROUP_CONFIGS:
             raise InvalidConfiguration(f"Unknown group config name: {name}")
-    values = _parsed(group_configs(broker_config), overrides)
+    values = parsed(group_configs(broker_config), overrides)
     for name in _LIMITED:
         if name in overrides:
             _check_limits(broker_config, name, integer_of(values, name))
@@ -318,7 +294,7 @@ def _check_tags(tags: Value) -> None:
 def effective_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every group configuration's value that counts under overrides that were checked when they were set."""
     known = {name: text for name, text in overrides.items() if name in GROUP_CONFIGS}
-    values = _parsed(group_configs(broker_config), known)
+    values = parsed(group_configs(broker_config), known)
     limited = [name for name in _LIMITED if name in known]
     return values | {name: within_limits(broker_config, name, integer_of(values, name)) for name in limited}
 
@@ -360,43 +336,8 @@ def _limit(broker_config: BrokerConfig, name: str) -> _Limit:
     return _Limit(str(fixed), fixed)
 
 
-def effective_client_metrics_configs(configs: Mapping[str, str]) -> dict[str, Value]:
-    """Every subscription configuration's value that counts under those in the metadata."""
-    return _parsed(CLIENT_METRICS_CONFIGS, {name: configs[name] for name in CLIENT_METRICS_CONFIGS if name in configs})
-
-
-def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """Every subscription configuration's value. Raises InvalidRequest and InvalidConfiguration as Kafka does."""
-    for name in overrides:
-        if name not in CLIENT_METRICS_CONFIGS:
-            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
-    values = _parsed(CLIENT_METRICS_CONFIGS, overrides)
-    interval = integer_of(values, "interval.ms")
-    if not 100 <= interval <= 3_600_000:
-        raise InvalidRequest(
-            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
-        )
-    parse_match(values["match"])
-    return values
-
-
-def parse_match(patterns: Value) -> dict[str, re.Pattern[str]]:
-    """The `match` list by attribute. Raises InvalidConfiguration."""
-    assert isinstance(patterns, tuple)
-    matches: dict[str, re.Pattern[str]] = {}
-    for pattern in patterns:
-        attribute, _, expression = pattern.partition("=")
-        attribute, expression = attribute.strip(), expression.strip()
-        try:
-            if attribute not in MATCH_ATTRIBUTES or not expression or "=" in expression:
-                raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}")
-            matches[attribute] = compile_java(expression)
-        except JavaPatternError as error:
-            raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}: {error}") from error
-    return matches
-
-
-def _parsed(definitions: Mapping[str, ConfigDef], overrides: Mapping[str, str]) -> dict[str, Value]:
+def parsed(definitions: Mapping[str, ConfigDef], overrides: Mapping[str, str]) -> dict[str, Value]:
+    """The value of each definition, parsed or its default. Raises InvalidConfiguration."""
     try:
         return {
             name: definition.parse(overrides[name]) if name in overrides else definition.default

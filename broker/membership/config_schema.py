@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.client_metrics_configs import CLIENT_METRICS_CONFIGS, parse_client_metrics_configs
 from broker.config.definition import ConfigDef, ConfigType, to_text
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.describe import describe_new_topic
 from broker.config.resource_configs import (
-    CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     check_schema_validation,
-    parse_client_metrics_configs,
     parse_group_configs,
     parse_topic_configs,
 )

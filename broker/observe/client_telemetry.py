@@ -20,7 +20,7 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.config.resource_configs import effective_client_metrics_configs, parse_match
+from broker.config.client_metrics_configs import effective_client_metrics_configs, parse_match
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Family, Labels, MetricKind, Metrics
 from metadata.configs import ConfigsImage, ResourceType

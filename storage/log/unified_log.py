@@ -88,8 +88,7 @@ class UnifiedLog:
     ) -> None:
         self.services, self.folder = services, folder
         self.topic, self.partition, self.topic_id = topic, partition, topic_id
-        self.config = config
-        self.host = host
+        self.config, self.host = config, host
         self.held_back, self.high_watermark = False, 0
         self.cleaned_to: int | None = None
         self.segments, self.producers = state.segments, state.producers

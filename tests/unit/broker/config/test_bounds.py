@@ -11,9 +11,10 @@ import pytest
 
 from broker.api import broker_changes as alter
 from broker.config.broker_config import ConfigurationError
+from broker.config.client_metrics_configs import parse_client_metrics_configs
 from broker.config.definition import ConfigType
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.resource_configs import parse_client_metrics_configs, parse_group_configs, parse_topic_configs
+from broker.config.resource_configs import parse_group_configs, parse_topic_configs
 from broker.config.sources import load
 from controller.configs import ConfigChange
 from protocol.errors import KafkaError

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
+from broker.config.client_metrics_configs import effective_client_metrics_configs
 from broker.config.describe import describe_topic
-from broker.config.resource_configs import effective_client_metrics_configs, log_config
+from broker.config.resource_configs import log_config
 from broker.coordinators.group_coordinator import GroupOverrides, consumer_group_config
 from broker.membership.auto_create import wanted
 from controller.configs import AlterOp

@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.resource_configs import (
-    GROUP_CONFIGS,
-    effective_group_configs,
-    group_configs,
-    parse_client_metrics_configs,
-    parse_group_configs,
-    parse_match,
-)
+from broker.config.client_metrics_configs import parse_client_metrics_configs, parse_match
+from broker.config.resource_configs import GROUP_CONFIGS, effective_group_configs, group_configs, parse_group_configs
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from tests.unit.broker.config.loading import load_text
 
