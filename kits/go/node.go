@@ -23,6 +23,7 @@ type node struct {
 	bootstrap string
 	url       string
 	token     string
+	schemas   string // the schema registry's URL, once it was asked for: the next start has it, too
 	registry  any    // of a container: where its schema registry is to listen, at a port that is published
 	folder    string // of a process of ours: its data, its log, and the file that says that it serves
 	listeners string
@@ -113,6 +114,9 @@ func (n *node) startProcess() error {
 	words := append(strings.Fields(command), "serve", "--profile", n.profile(), "--control", "127.0.0.1:0",
 		"--set", "listeners="+n.listeners, "--set", "odradek.http.port=-1", "--set", "log.dirs="+filepath.Join(n.folder, "data"),
 		"--ready-file", ready, "--exit-with-parent", "--remove-with-parent", n.folder)
+	if n.schemas != "" {
+		words = append(words, "--set", "schema.registry.listeners="+n.schemas)
+	}
 	for name, value := range n.options.Settings {
 		words = append(words, "--set", name+"="+value)
 	}

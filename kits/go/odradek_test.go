@@ -121,13 +121,16 @@ func TestWhatIsRefusedSaysWhatIsAccepted(t *testing.T) {
 
 func TestABrokerOfItsOwnIsKilledAndStartedAgain(t *testing.T) {
 	broker := Start(t, Options{Own: true, Settings: map[string]string{"num.partitions": "2"}})
-	address := broker.Bootstrap()
+	address, registry := broker.Bootstrap(), broker.RegistryURL()
 	orders := broker.Topic("orders", 1)
 	orders.Produce("", "kept")
 	broker.Kill()
 	broker.Restart()
 	if broker.Bootstrap() != address || orders.Records()[0].Text() != "kept" {
 		t.Fatal(orders.Records())
+	}
+	if answer, err := http.Get(registry + "/subjects"); err != nil || answer.StatusCode != 200 {
+		t.Fatal(answer, err)
 	}
 	broker.Crash(CrashSpec{Unsynced: "kept"})
 	broker.AwaitEnd(10 * time.Second)

@@ -5,7 +5,8 @@ import "net/url"
 // RegistryURL is where the schema registry is, which listens from now on.
 func (b *Broker) RegistryURL() string {
 	b.t.Helper()
-	return b.Post("/registry", b.node.registry)["url"].(string)
+	b.node.schemas = b.Post("/registry", b.node.registry)["url"].(string)
+	return b.node.schemas
 }
 
 // RegisterSchema registers a schema, and returns its id: of values the subject is TOPIC-value.

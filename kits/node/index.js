@@ -111,7 +111,8 @@ export class Broker {
   // -- the schema registry
 
   async registryUrl() {
-    return (await this.post("/registry", this.#node.registry)).url;
+    this.#node.registryUrl = (await this.post("/registry", this.#node.registry)).url;
+    return this.#node.registryUrl;
   }
 
   async registerSchema(subject, spec) {

@@ -23,6 +23,7 @@ export class Node {
     this.isElsewhere = this.url !== undefined;
     this.listeners = "PLAINTEXT://127.0.0.1:0";
     this.child = undefined;
+    this.registryUrl = undefined; // once it was asked for: the next start has it, too
     this.registry = undefined; // of a container: where its schema registry is to listen, at a port that is published
   }
 
@@ -54,6 +55,7 @@ export class Node {
       ...["serve", "--profile", this.profile, "--control", "127.0.0.1:0", "--set", `listeners=${this.listeners}`],
       ...["--set", "odradek.http.port=-1", "--set", `log.dirs=${join(this.folder, "data")}`],
       ...["--ready-file", ready, "--exit-with-parent", "--remove-with-parent", this.folder],
+      ...(this.registryUrl ? ["--set", `schema.registry.listeners=${this.registryUrl}`] : []),
       ...this.#given(),
     ]);
     await this.#until(() => existsSync(ready) && readFileSync(ready, "utf8").endsWith("\n"));

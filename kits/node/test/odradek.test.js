@@ -70,11 +70,13 @@ describe("the broker of a test file", () => {
   test("it is killed and started again at its address", async () => {
     const orders = await odradek.topic("orders");
     const address = odradek.bootstrap;
+    const registry = await odradek.registryUrl();
     await orders.produce("kept");
     await odradek.kill();
     assert.equal(odradek.running, false);
     await odradek.restart();
     assert.equal(odradek.bootstrap, address);
+    assert.deepEqual(await (await fetch(`${registry}/subjects`)).json(), []);
     await orders.expect("kept");
     await odradek.crash({ at: "now", unsynced: "kept" });
     await odradek.awaitEnd(10);

@@ -38,6 +38,7 @@ final class Node {
   private final boolean isElsewhere = url != null;
   private String listeners = "PLAINTEXT://127.0.0.1:0";
   private Map<String, ?> registry = Map.of();
+  private String registryUrl;
   private Path folder;
   private Process process;
   private String bootstrap;
@@ -77,6 +78,9 @@ final class Node {
     command.addAll(List.of("--set", "odradek.http.port=-1", "--set", "listeners=" + listeners));
     command.addAll(List.of("--set", "log.dirs=" + folder.resolve("data"), "--ready-file", ready.toString()));
     command.addAll(List.of("--exit-with-parent", "--remove-with-parent", folder.toString()));
+    if (registryUrl != null) {
+      command.addAll(List.of("--set", "schema.registry.listeners=" + registryUrl));
+    }
     run(command);
     await(() -> isWhole(ready));
     Map<String, Object> told = JSON.std.mapFrom(ready.toFile());
@@ -164,9 +168,10 @@ final class Node {
     return bootstrap;
   }
 
-  /** Where the schema registry is to listen, if that is not left to the broker: in a container, at a port that is published. */
-  Map<String, ?> registry() {
-    return registry;
+  /** Lets the schema registry listen, of a container at a port that is published; the next start has the same address. */
+  String registryUrl() {
+    registryUrl = (String) send("POST", "/registry", registry).get("url");
+    return registryUrl;
   }
 
   String url() {

@@ -181,7 +181,7 @@ public final class Odradek implements AutoCloseable {
 
   /** Where it is; it listens from now on. */
   public String registryUrl() {
-    return (String) post("/registry", node.registry()).get("url");
+    return node.registryUrl();
   }
 
   /** Registers a schema, and returns its id: of values the subject is TOPIC-value. */

@@ -110,13 +110,15 @@ class OdradekTestTest {
   }
 
   @Test
-  void eItIsKilledAndStartedAgain() {
+  void eItIsKilledAndStartedAgain() throws Exception {
     org.junit.jupiter.api.Assumptions.assumeTrue(odradek.isProcess());
+    var subjects = HttpRequest.newBuilder(URI.create(odradek.registryUrl() + "/subjects")).build();
     orders.produce(null, "kept");
     odradek.kill();
     assertFalse(odradek.isRunning());
     odradek.restart();
     assertEquals(address, odradek.bootstrapServers());
+    assertEquals(200, HttpClient.newHttpClient().send(subjects, BodyHandlers.ofString()).statusCode());
     orders.expect("kept");
     odradek.crash(new CrashSpec().at("now").unsynced("kept"));
     odradek.awaitEnd();
