@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/twmb/franz-go v1.22.3
+	github.com/twmb/franz-go/pkg/sr v1.8.0
 	odradek v0.0.0
 )
 

@@ -1,13 +1,15 @@
 // Package stock keeps the stock of a warehouse: for each record of the topic "movements" it writes exactly one to
-// "entries". What is no movement goes to "movements-unreadable".
+// "entries". What is no movement goes to "movements-unreadable". Both topics are JSON, by schemas that a schema registry knows.
 package stock
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sr"
 )
 
 const (
@@ -16,6 +18,12 @@ const (
 	Unreadable = "movements-unreadable"
 	Group      = "stock"
 )
+
+//go:embed movement.json
+var movementSchema string
+
+//go:embed entry.json
+var entrySchema string
 
 type movement struct {
 	ID     int    `json:"id"`
@@ -28,9 +36,33 @@ type entry struct {
 	Text     string `json:"text"`
 }
 
-// Run works until ctx is cancelled. Records and offsets are in one transaction. It returns an error if another instance
-// with this transactional id has started.
-func Run(ctx context.Context, bootstrap, clientID, transactionalID string) error {
+// schemas registers both, and returns what reads and writes records by them.
+func schemas(ctx context.Context, registry string) (*sr.Serde, error) {
+	client, err := sr.NewClient(sr.URLs(registry))
+	if err != nil {
+		return nil, err
+	}
+	serde := sr.NewSerde(sr.EncodeFn(json.Marshal), sr.DecodeFn(json.Unmarshal))
+	for _, each := range []struct {
+		topic, text string
+		value       any
+	}{{Movements, movementSchema, movement{}}, {Entries, entrySchema, entry{}}} {
+		known, err := client.CreateSchema(ctx, each.topic+"-value", sr.Schema{Schema: each.text, Type: sr.TypeJSON})
+		if err != nil {
+			return nil, err
+		}
+		serde.Register(known.ID, each.value)
+	}
+	return serde, nil
+}
+
+// Run works until ctx is cancelled; registry is the URL of the schema registry. Records and offsets are in one transaction.
+// It returns an error if another instance with this transactional id has started.
+func Run(ctx context.Context, bootstrap, registry, clientID, transactionalID string) error {
+	serde, err := schemas(ctx, registry)
+	if err != nil {
+		return fmt.Errorf("schemas: %w", err)
+	}
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(bootstrap),
 		kgo.ClientID(clientID),
@@ -58,7 +90,7 @@ func Run(ctx context.Context, bootstrap, clientID, transactionalID string) error
 		}
 		promise := kgo.AbortingFirstErrPromise(session.Client())
 		fetches.EachRecord(func(record *kgo.Record) {
-			session.Produce(ctx, book(record), promise.Promise())
+			session.Produce(ctx, book(serde, record), promise.Promise())
 		})
 		// Not committed without an error: it was aborted, and the next poll reads the same records again.
 		if _, err := session.End(ctx, kgo.TransactionEndTry(promise.Err() == nil)); err != nil {
@@ -68,12 +100,12 @@ func Run(ctx context.Context, bootstrap, clientID, transactionalID string) error
 }
 
 // book makes an entry of a movement, or puts it aside.
-func book(record *kgo.Record) *kgo.Record {
+func book(serde *sr.Serde, record *kgo.Record) *kgo.Record {
 	var moved movement
-	if err := json.Unmarshal(record.Value, &moved); err != nil {
+	if err := serde.Decode(record.Value, &moved); err != nil {
 		reason := kgo.RecordHeader{Key: "reason", Value: []byte(err.Error())}
 		return &kgo.Record{Topic: Unreadable, Key: record.Key, Value: record.Value, Headers: []kgo.RecordHeader{reason}}
 	}
-	value, _ := json.Marshal(entry{moved.ID, fmt.Sprintf("%+d %s", moved.Pieces, moved.Item)})
+	value := serde.MustEncode(entry{moved.ID, fmt.Sprintf("%+d %s", moved.Pieces, moved.Item)})
 	return &kgo.Record{Topic: Entries, Key: record.Key, Value: value}
 }

@@ -23,20 +23,22 @@ func broker(t *testing.T) *odradek.Broker {
 
 // start runs an instance until the end of the test; its result is in the channel.
 func start(t *testing.T, b *odradek.Broker, clientID, transactionalID string) <-chan error {
+	registry := b.RegistryURL()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, b.Bootstrap(), clientID, transactionalID)
+		ended <- Run(ctx, b.Bootstrap(), registry, clientID, transactionalID)
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return ended
 }
 
-func move(b *odradek.Broker, records ...string) {
+func move(b *odradek.Broker, records ...movement) {
+	id := b.RegisterSchema(Movements+"-value", odradek.SchemaSpec{Schema: movementSchema, Type: "JSON"})
 	for at, value := range records {
-		b.Topic(Movements, 1).Produce(fmt.Sprint(at), value)
+		b.Topic(Movements, 1).ProduceBySchema(fmt.Sprint(at), value, id)
 	}
 }
 
@@ -47,7 +49,7 @@ func expectEntry(b *odradek.Broker, id int) {
 func TestAMovementIsBooked(t *testing.T) {
 	b := broker(t)
 	start(t, b, "a", "stock-a")
-	move(b, `{"id": 7, "item": "nuts", "pieces": 3}`)
+	move(b, movement{7, "nuts", 3})
 	b.Topic(Entries, 1).Expect(odradek.Expected{JSON: map[string]any{"movement": 7, "text": "+3 nuts"}})
 }
 
@@ -56,7 +58,7 @@ func TestALostReplyBooksOnce(t *testing.T) {
 	produced := b.Fault(odradek.FaultSpec{API: "Produce", Topic: Entries, Phase: "before_reply", Disconnect: true, Count: 1})
 	committed := b.Fault(odradek.FaultSpec{API: "EndTxn", TransactionalID: "stock-a", Phase: "before_reply", Disconnect: true, Count: 1})
 	start(t, b, "a", "stock-a")
-	move(b, `{"id": 7}`, `{"id": 8}`)
+	move(b, movement{ID: 7}, movement{ID: 8})
 	produced.Wait(1)
 	committed.Wait(1)
 	b.ExpectExactlyOnce(Movements, Entries)
@@ -67,7 +69,7 @@ func TestARebalanceInTheMiddleOfACommitBooksOnce(t *testing.T) {
 	refused := b.Fault(odradek.FaultSpec{API: "TxnOffsetCommit", Group: Group, Error: "ILLEGAL_GENERATION", Count: 1})
 	start(t, b, "a", "stock-a")
 	start(t, b, "b", "stock-b")
-	move(b, `{"id": 7}`, `{"id": 8}`)
+	move(b, movement{ID: 7}, movement{ID: 8})
 	refused.Wait(1)
 	b.Group(Group).Rebalance()
 	b.Group(Group).Wait(odradek.GroupWait{State: "Stable", Members: odradek.Int(2), Lag: odradek.Int(0)})
@@ -78,7 +80,7 @@ func TestAZombieIsFencedAndBooksNothing(t *testing.T) {
 	b := broker(t)
 	endless := b.Fault(odradek.FaultSpec{API: "EndTxn", ClientID: "a", Disconnect: true})
 	zombie := start(t, b, "a", "stock")
-	move(b, `{"id": 7}`)
+	move(b, movement{ID: 7})
 	endless.Wait(1) // it has booked, and cannot commit
 	asleep := b.Stall(odradek.Connections{ClientID: "a"})
 	endless.Remove()
@@ -100,7 +102,8 @@ func TestAZombieIsFencedAndBooksNothing(t *testing.T) {
 
 func TestAPoisonedMovementIsPutAsideAndTheNextOneIsBooked(t *testing.T) {
 	b := broker(t)
-	move(b, `three nuts`, `{"id": 8}`)
+	b.Topic(Movements, 1).Produce("0", "three nuts")
+	move(b, movement{ID: 8})
 	start(t, b, "a", "stock-a")
 	expectEntry(b, 8)
 	b.Topic(Unreadable, 1).Expect(odradek.Expected{Value: "three nuts"})

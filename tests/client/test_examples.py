@@ -114,7 +114,7 @@ def test_node_with_vitest_and_jest(node: Path) -> None:
     name = str(node.relative_to(ROOT))
     status, output = run(name, "npm", "test", "--silent", ODRADEK=COMMAND, NO_COLOR="1")
     assert status == 0, output
-    assert passed(output, r"Tests +(\d+) passed \(5\)") == 5
+    assert passed(output, r"Tests +(\d+) passed \(6\)") == 6
     status, output = run(name, "npm", "run", "--silent", "test:jest", ODRADEK=COMMAND, NO_COLOR="1")
     assert status == 0, output
     assert passed(output, r"Tests: +(\d+) passed, 2 total") == 2
@@ -192,11 +192,12 @@ def test_a_kit_starts_a_container(kit: str, tmp_path: Path) -> None:
 
 def test_go_with_a_container(go: str, tmp_path: Path) -> None:
     """The image's entry point: the control interface is open to the network, and asks for a token."""
-    port, control = free_ports(2)
+    port, control, registry = free_ports(3)
     environment = {
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port}",
         "ODRADEK_CONTROL": f"0.0.0.0:{control}",
         "ODRADEK_CONTROL_TOKEN": "secret",
+        "KAFKA_SCHEMA_REGISTRY_LISTENERS": f"http://0.0.0.0:{registry}",
     }
     with container(tmp_path, environment) as (child, ready, log):
         until_ready(child, ready, log)
