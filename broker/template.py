@@ -36,6 +36,7 @@ LOADED = (
     "controller.restoring",
     "broker.testkit.control.server",
     "broker.faults.power_failure",
+    "broker.registry.host",
 )
 """What each start needs, and is loaded before the first node; what is not installed is left out."""
 

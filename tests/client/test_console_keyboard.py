@@ -26,6 +26,7 @@ SETTINGS = {
     "delegation.token.secret.key": "a key",
     "odradek.http.port": "0",
     "odradek.console.write": "true",
+    "schema.registry.listeners": "http://127.0.0.1:0",
 }
 MOST_TABS = 400
 
@@ -62,6 +63,9 @@ CASES = (
     Case("create-token", "tokens", {"hours": "2"}),
     Case("renew-token", "tokens", {"hours": "1"}),
     Case("expire-token", "tokens", {}),
+    Case("register-schema", "schemas", {"subject": "made-value", "text": '"string"'}, "button.main"),
+    Case("set-schema-level", "schema?subject=made-value", {"level": "FULL"}),
+    Case("delete-schema", "schema?subject=made-value", {}, "button.danger"),
     Case("remove-fault", "kit", {}),
     Case("advance-clock", "kit", {"seconds": "5"}),
 )

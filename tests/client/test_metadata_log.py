@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from controller.quorum.features import chosen_levels
@@ -132,7 +132,12 @@ def produce(node: KafkaNode, topic: str) -> None:
 
 
 def create(admin: AdminClient, name: str) -> None:
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    try:
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    except KafkaException as error:  # a broker that has just started may close its first connections
+        if error.args[0].code() != KafkaError._TRANSPORT:
+            raise
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
 
 
 def test_kafkas_tool_has_no_complaint_about_our_files(data: Path) -> None:
