@@ -5,7 +5,7 @@ Axe comes with the package: nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,7 +22,11 @@ RULES = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
-WIDTHS = (360, 820, 1600)
+LOOKS = (("light", 360), ("dark", 1600))
+ALL_LOOKS = tuple((scheme, width) for scheme in ("light", "dark") for width in (360, 820, 1600))
+"""Colour schemes, and widths of a phone, a tablet and a wide screen."""
+
+long = pytest.mark.torture
 
 MORE = {
     "no such page": "nowhere",
@@ -62,15 +66,14 @@ SEEN = f"""() => {{
 """What has the focus: its place among the stops, and whether somebody sees that it has it."""
 
 
-def check_axe(page: Page) -> None:
-    """The page as it is now, dark and light, on a phone, a tablet and a wide screen, with all details open."""
+def check_axe(page: Page, looks: Sequence[tuple[str, int]] = LOOKS) -> None:
+    """The page as it is now, in these schemes and widths, with all details open."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    for scheme in ("light", "dark"):
+    for scheme, width in looks:
         page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            found = Axe().run(page, options=RULES)
-            assert found.violations_count == 0, f"{scheme}, {width} wide: {found.generate_report()}"
+        page.set_viewport_size({"width": width, "height": 900})
+        found = Axe().run(page, options=RULES)
+        assert found.violations_count == 0, f"{scheme}, {width} wide: {found.generate_report()}"
 
 
 def check_keyboard(page: Page) -> None:
@@ -85,15 +88,18 @@ def check_keyboard(page: Page) -> None:
         assert seen["isSeen"], f"this has the focus, and is not on the screen: {seen['name']}"
 
 
+@pytest.mark.parametrize("looks", [LOOKS, pytest.param(ALL_LOOKS, marks=long)], ids=["two looks", "all looks"])
 @pytest.mark.parametrize("name", [*PAGES, *MORE])
-def test_axe_finds_nothing_that_keeps_people_out(browser: Browser, broker: Broker, name: str) -> None:
+def test_axe_finds_nothing_that_keeps_people_out(
+    browser: Browser, broker: Broker, name: str, looks: Sequence[tuple[str, int]]
+) -> None:
     page = browser.new_page(base_url=f"http://127.0.0.1:{broker.http_port}/")
     page.goto({**PAGES, **MORE}[name])
-    check_axe(page)
+    check_axe(page, looks)
     page.close()
 
 
-@pytest.mark.parametrize("width", [360, pytest.param(820, marks=pytest.mark.torture), 1600])
+@pytest.mark.parametrize("width", [360, pytest.param(820, marks=long), pytest.param(1600, marks=long)])
 @pytest.mark.parametrize("name", PAGES)
 def test_tab_leads_through_a_page_in_the_order_of_reading_and_the_focus_is_seen(
     page: Page, name: str, width: int
