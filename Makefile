@@ -11,7 +11,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test everything unit brokers conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
+.PHONY: help run test unit brokers conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,7 +27,7 @@ test: ## every test, in three parts: unit (Python alone), brokers (kcat, Java, G
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python: run them before a commit
-	$(PYTEST) -n auto $(ARGS) tests/unit
+	$(PYTEST) -n auto $(ARGS) --ignore=tests/unit/pipeline tests/unit
 
 brokers: $(VENV)/.dev tools ## the tests that start brokers, stock clients and Kafka's own tools: all but unit and pipeline
 	$(PYTEST) -n 3 --dist loadfile $(ARGS) --ignore=tests/unit --ignore=tests/pipeline tests

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +37,18 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a scene: the walk of each request by its row in the table, and the blocks that `KEPT_ROUNDS` rounds left."""
+    """Of a scene: the walk of each request by its row in the table, and what `KEPT_ROUNDS` rounds left.
+
+    That is memory blocks, and by their type objects in circles, which only a garbage collection frees.
+    """
 
     walks: Mapping[str, Walk]
     kept: int
+    circles: Mapping[str, int]
 
 
 async def costs(scene: Scene) -> Costs:
-    """Measure in a node in memory. Garbage in circles does not count as kept: it is collected before anybody looks.
+    """Measure in a node in memory. Garbage in circles does not count as kept blocks.
 
     Of `WALKS` walks the shortest counts: other work of the loop may fall into one.
     """
@@ -54,10 +60,28 @@ async def costs(scene: Scene) -> Costs:
         rig.meter = Meter()
         await once()
         before = _blocks()
-        for _ in range(KEPT_ROUNDS):
-            await once()
+        with circles() as in_circles:
+            for _ in range(KEPT_ROUNDS):
+                await once()
         shortest = {name: min((walks[name] for walks in rounds), key=_calls) for name in rounds[0]}
-        return Costs(shortest, _blocks() - before)
+        return Costs(shortest, _blocks() - before, in_circles)
+
+
+@contextmanager
+def circles() -> Iterator[Counter[str]]:
+    """Counts the objects that are made meanwhile and only a garbage collection frees, by type."""
+    found: Counter[str] = Counter()
+    gc.collect()
+    gc.disable()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found.update(type(each).__qualname__ for each in gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 async def _walks(rig: MeteredRig, once: Round) -> Mapping[str, Walk]:

@@ -37,6 +37,7 @@ async def test_a_request_costs_what_the_table_says(scene: Scene) -> None:
     found = await costs(scene)
     assert [text for name, walk in found.walks.items() if (text := complaint(name, walk))] == []
     assert found.kept < KEPT_ROUNDS / 2, "each round leaves something in memory"
+    assert found.circles == {}, "what ends is freed by reference counts: `broker.process.Survivors` relies on it"
 
 
 @pytest.mark.parametrize(
