@@ -111,6 +111,14 @@ async def test_the_refused_records_of_a_batch_are_named_by_their_index() -> None
         assert partition is not None and partition.log_end_offset == 0
 
 
+@pytest.mark.parametrize("text", ["TRUE", " true "])
+async def test_the_configurations_may_be_written_as_kafka_takes_them(text: str) -> None:
+    async with broker(**{VALUE: text, STRATEGY: f" {SUBJECT}.RecordNameStrategy "}) as rig:
+        known = await rig.register("Order", record("a:int", name="Order"))
+        assert outcome(await rig.send("orders", value_of(known))) == "none"
+        assert outcome(await rig.send("orders", b"plain")) == "invalid_record"
+
+
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.ZSTD, Compression.LZ4, Compression.SNAPPY])
 async def test_compressed_batches_are_looked_into(compression: Compression) -> None:
     async with broker() as rig:
