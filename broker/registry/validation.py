@@ -25,6 +25,7 @@ from odradek.schemas.errors import SchemaError
 from odradek.schemas.framing import framed
 from odradek.schemas.json_text import json_of
 from odradek.schemas.lookup import AVRO, JSON, Source
+from protocol.errors import InvalidRecord
 from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, HEADER_SIZE, read_header
 from protocol.records.build import decode_section
 from protocol.records.compression import Compression, DecompressionError
@@ -64,6 +65,10 @@ class UnansweredError(Exception):
     """The registry does not answer now."""
 
 
+class UnreadableError(Exception):
+    """The records of a batch cannot be read."""
+
+
 class Validation:
     """`ask` gives the status and the value of the registry's answer."""
 
@@ -76,7 +81,10 @@ class Validation:
         """See `broker.replication.batch_checks.SchemaCheck`."""
         configs = self._node.cluster.cache.topic_configs(topic)
         sides = tuple(side for side in SIDES if _value(configs, f"confluent.{side}.schema.validation"))
-        uses = await self._workers().call(partial(uses_of, batch, sides))
+        try:
+            uses = await self._workers().call(partial(uses_of, batch, sides))
+        except UnreadableError as error:
+            return InvalidRecord(f"The schemas that the records name cannot be read: {error}", on_wire=True)
         if len(uses) > MOST_SCHEMAS:
             return refused_records([(0, f"the batch names more than {MOST_SCHEMAS} schemas")], 1)
         errors: Errors = []
@@ -156,7 +164,7 @@ def _value(configs: Mapping[str, str], name: str) -> Value:
 
 
 def uses_of(batch: memoryview, sides: Sequence[str]) -> tuple[Use, ...]:
-    """The schemas that the records name; nothing for a batch that cannot be read. For a thread."""
+    """The schemas that the records name. For a thread. Raises UnreadableError."""
     found: dict[tuple[str, int | str | None], list[int]] = {}
     counts: dict[tuple[str, int | str | None], int] = {}
     try:
@@ -175,8 +183,8 @@ def uses_of(batch: memoryview, sides: Sequence[str]) -> tuple[Use, ...]:
                         places.append(place)
                 if len(found) > MOST_SCHEMAS:
                     break
-    except (ValueError, IndexError, struct.error, DecompressionError):
-        return ()
+    except (ValueError, IndexError, struct.error, DecompressionError) as error:
+        raise UnreadableError(str(error)) from error
     return tuple(Use(*use, tuple(places), counts[use]) for use, places in found.items())
 
 

@@ -88,7 +88,7 @@ class SchemaCheck(Protocol):
     """Knows the schemas that records may name (`broker/registry/validation.py`)."""
 
     async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:
-        """What is wrong with the schemas of a batch; a batch that cannot be read is for others to refuse."""
+        """What is wrong with the schemas of a batch, or that they cannot be read."""
 
 
 class LargeBatches:
@@ -113,7 +113,7 @@ class LargeBatches:
                 validated = await self._workers.call(check)
                 if partition.log.config is config:
                     break
-        if wrong is not None:
+        if wrong is not None:  # what every topic refuses has been raised before
             raise wrong
         return validated
 

@@ -19,8 +19,9 @@ from broker.testkit.control.endpoint import ControlError
 from odradek.schemas.framing import KEY_HEADER, VALUE_HEADER
 from odradek.schemas.lookup import AVRO, JSON, PROTOBUF, Source
 from protocol.errors import InvalidConfiguration
+from protocol.records.batch import HEADER_SIZE
 from protocol.records.build import Record, build_batch
-from protocol.records.compression import Compression
+from protocol.records.compression import Compression, compress
 from tests.doubles.clock import settle
 from tests.doubles.workers import LoopWorkers
 from tests.unit.broker.registry.rig import record
@@ -28,6 +29,7 @@ from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import control
 from tests.unit.broker.testkit.control.test_snapshots import call
 from tests.unit.broker.wire import NOW, answer, batch, produce
+from tests.unit.storage.log.validator_cases import with_section
 
 CONFIG = {"schema.registry.listeners": "http://127.0.0.1:0"}
 VALUE = "confluent.value.schema.validation"
@@ -215,6 +217,18 @@ async def test_a_batch_that_cannot_be_read_is_refused_as_ever() -> None:
         assert outcome(await rig.send_batch("orders", b"")) == "invalid_record"
         torn = bytearray(batch(b"v", compression=Compression.GZIP))
         assert outcome(await rig.send_batch("orders", bytes(torn[:70]))) == "invalid_record"
+
+
+async def test_a_batch_whose_records_other_topics_take_unread_is_refused() -> None:
+    section = bytearray(batch(b"plain", b"plain")[HEADER_SIZE:])
+    section[0] += 2  # the first record's size is not that of its fields, which Kafka does not look at
+    damaged = with_section(NOW, compress(Compression.GZIP, section), 2, int(Compression.GZIP))
+    async with broker() as rig:
+        await rig.topic("others", {})
+        assert outcome(await rig.send_batch("others", damaged)) == "none"
+        refused = await rig.send_batch("orders", damaged)
+        assert outcome(refused) == "invalid_record"
+        assert refused.error_message.startswith("The schemas that the records name cannot be read: ")
 
 
 async def test_a_batch_may_name_only_so_many_schemas() -> None:
