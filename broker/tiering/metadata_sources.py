@@ -132,13 +132,24 @@ class Elsewhere:
 
     async def read(self, wanted: Mapping[int, Position]) -> list[Found]:
         new = [index for index, position in wanted.items() if position.end is None]
-        if new:
-            return await self._bounds(new)
+        found, failed = await self._bounds(new)
+        asked = [
+            FetchPartition(index, position.next_offset, READ_BYTES)
+            for index, position in wanted.items()
+            if position.end is not None
+        ]
+        if asked and not found:
+            found, failed = await self._fetch(asked)
+        if failed is not None and not found:
+            raise failed
+        return found
+
+    async def _fetch(self, asked: list[FetchPartition]) -> tuple[list[Found], KafkaError | None]:
+        """What has come, and why nothing has of some: a Fetch with one of these does not wait for the others."""
         if self._peer is None:
             self._peer = self._connect(self._leader)
         if self._peer is None:
             raise Network(f"broker {self._leader} is not alive")
-        asked = [FetchPartition(index, position.next_offset, READ_BYTES) for index, position in wanted.items()]
         request = FetchRequest(
             max_wait_ms=WAIT_MS,
             min_bytes=1,
@@ -148,33 +159,37 @@ class Elsewhere:
         response = await self._peer.send(fetch_call(request))
         check(self._leader, ErrorCode(response.error_code))
         found: list[Found] = []
-        failed = ErrorCode.none
+        lost: list[int] = []
+        refused = ErrorCode.none
         for _, results in response.topics:
             for one in results:
                 code = ErrorCode(one.error_code)
-                if code is ErrorCode.none:
-                    data = memoryview(one.records or b"")  # type: ignore[arg-type]  # it is read
+                if code is ErrorCode.offset_out_of_range:
+                    lost.append(one.partition_index)
+                elif code is not ErrorCode.none:
+                    refused = code
+                elif one.records:
+                    data = memoryview(one.records)  # type: ignore[arg-type]  # it is read
                     found.append(Found(one.partition_index, data, one.log_start_offset, NOT_SURE))
-                elif code is ErrorCode.offset_out_of_range:
-                    found += await self._bounds([one.partition_index])
-                else:
-                    failed = code
+        bounds, failed = await self._bounds(lost)
+        found += bounds
         if not found:
-            check(self._leader, failed)
-        return found
+            check(self._leader, refused)
+        return found, failed
 
-    async def _bounds(self, indexes: list[int]) -> list[Found]:
-        """Where partitions begin and end: a leader that does not know yet what is committed says so."""
+    async def _bounds(self, indexes: list[int]) -> tuple[list[Found], KafkaError | None]:
+        """Where partitions begin and end, and why a leader does not say it: it may not know yet what is committed."""
+        if not indexes:
+            return [], None
         told = await ask_bounds(self._brokers.reach, self._leader, [(TOPIC, index) for index in indexes])
-        found, why = [], ""
+        found: list[Found] = []
+        failed = None
         for (_, index), bounds in told.items():
             if isinstance(bounds, Unknown):
-                why = bounds.why
+                failed = Network(bounds.why)
             else:
                 found.append(Found(index, b"", bounds.start, bounds.end))
-        if not found:
-            raise Network(why)
-        return found
+        return found, failed
 
     def wake(self) -> None:
         """Do nothing: a Fetch waits for half a second at most."""
