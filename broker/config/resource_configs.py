@@ -88,6 +88,15 @@ def known_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str | No
     return {name: text for name, text in configs.items() if name in TOPIC_CONFIGS}
 
 
+def topic_value(configs: Mapping[str, str], name: str) -> Value:
+    """The value of a configuration for a topic that has these in the metadata; no broker's setting is its default.
+
+    The metadata has each as it was written: `TRUE` is true.
+    """
+    definition = TOPIC_CONFIGS[name]
+    return definition.parse(configs[name]) if name in configs else definition.default
+
+
 def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
     """The log's configuration for a topic that has these in the metadata. Raises InvalidConfiguration."""
     values = topic_values(broker_config, known_topic_configs(overrides), check_inherited=False)

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from broker.authorization.console_table import EVERYTHING
+from broker.config.resource_configs import topic_value
 from broker.console.ask import Ask, Values, allowed
 from broker.console.own_client import ask_at
 from broker.console.tables import arranged, numbers, texts
@@ -47,9 +48,7 @@ async def tier(ask: Ask) -> Values:
     image, own = ask.node.cluster.cache.image, ask.node.tier
     configs = image.configs
     tiered = [
-        one.name
-        for one in image.topics
-        if configs.of(Configured.TOPIC, one.name).get("remote.storage.enable") == "true"
+        one.name for one in image.topics if topic_value(configs.of(Configured.TOPIC, one.name), "remote.storage.enable")
     ]
     leaders: dict[PartitionKey, int] = {}
     for name in await allowed(ask.rights, "list_offsets", ResourceType.TOPIC, sorted(tiered)):

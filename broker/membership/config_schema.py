@@ -15,6 +15,7 @@ from broker.config.resource_configs import (
     check_schema_validation,
     parse_group_configs,
     parse_topic_configs,
+    topic_value,
 )
 from metadata.configs import ResourceType
 from metadata.maps import Map
@@ -54,7 +55,7 @@ class NodeConfigSchema:
         match resource_type:
             case ResourceType.TOPIC:
                 check_schema_validation(self._config(), configs.keys() - before.keys())
-                was_tiered = before.get("remote.storage.enable") == "true"
+                was_tiered = bool(topic_value(before, "remote.storage.enable"))
                 parse_topic_configs(self._config(), configs, was_tiered=was_tiered)
             case ResourceType.GROUP:
                 parse_group_configs(self._config(), given)

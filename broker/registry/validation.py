@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from broker.config.defs import TOPIC_CONFIGS
+from broker.config.resource_configs import topic_value
 from broker.registry import subjects
 from broker.replication.batch_checks import SchemaCheckError
 from odradek.schemas import lookup
@@ -33,7 +33,6 @@ from protocol.records.walk import decompressed
 from storage.log.record_checks import MOST_RECORD_ERRORS, refused_records
 
 if TYPE_CHECKING:
-    from broker.config.definition import Value
     from broker.node import Node
     from protocol.errors import KafkaError
 
@@ -80,7 +79,7 @@ class Validation:
     async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:
         """See `broker.replication.batch_checks.SchemaCheck`."""
         configs = self._node.cluster.cache.topic_configs(topic)
-        sides = tuple(side for side in SIDES if _value(configs, f"confluent.{side}.schema.validation"))
+        sides = tuple(side for side in SIDES if topic_value(configs, f"confluent.{side}.schema.validation"))
         try:
             uses = await self._workers().call(partial(uses_of, batch, sides))
         except UnreadableError as error:
@@ -113,7 +112,7 @@ class Validation:
         found = await self._versions(use.schema)
         if not found:
             return f"the {use.side} names schema {use.schema}, which the registry does not have"
-        strategy = str(_value(configs, f"confluent.{use.side}.subject.name.strategy")).rpartition(".")[2]
+        strategy = str(topic_value(configs, f"confluent.{use.side}.subject.name.strategy")).rpartition(".")[2]
         expected = {f"{topic}-{use.side}"}
         if strategy in ("RecordNameStrategy", "TopicRecordNameStrategy"):
             prefix = f"{topic}-" if strategy.startswith("Topic") else ""
@@ -155,12 +154,6 @@ class Validation:
         if status != 200:
             raise UnansweredError(f"{value['message']} ({value['error_code']})")
         return value
-
-
-def _value(configs: Mapping[str, str], name: str) -> Value:
-    """The value of a topic's configuration, which is in the metadata as it was written: `TRUE` is true."""
-    definition = TOPIC_CONFIGS[name]
-    return definition.parse(configs[name]) if name in configs else definition.default
 
 
 def uses_of(batch: memoryview, sides: Sequence[str]) -> tuple[Use, ...]:

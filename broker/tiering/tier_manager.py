@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.config.resource_configs import topic_value
 from broker.replication.partition import Role
 from broker.tiering.remote_log_metadata import RemoteLogMetadata
 from broker.tiering.settings import make_store, metadata_settings, reader_settings
@@ -225,7 +226,7 @@ class TierManager:
         if topic is None or topic.id != partition.topic_id:
             return True
         configs = self._cache.image.configs.of(ResourceType.TOPIC, partition.topic)
-        return configs.get("remote.storage.enable") != "true"
+        return not topic_value(configs, "remote.storage.enable")
 
     async def stop(self) -> None:
         """Begin nothing more; what is under way is given up, and is found at the next start."""

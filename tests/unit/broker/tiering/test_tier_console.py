@@ -24,7 +24,7 @@ async def text_of(cluster: TieredCluster, node_id: int) -> str:
 
 async def test_the_page_shows_what_the_leader_has_in_remote_storage_and_here() -> None:
     async with TieredCluster() as cluster:
-        await cluster.create_tiered(replicas=(2, 1))
+        await cluster.create_tiered(replicas=(2, 1), remote_storage_enable="TRUE")
         await cluster.append(*VALUES)
         await cluster.clock.run(10_000)
         for node_id in (1, 2, 3):

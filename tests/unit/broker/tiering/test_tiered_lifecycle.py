@@ -269,6 +269,18 @@ async def test_a_tiered_topic_cannot_have(configs: dict[str, str], message: str)
             around.schema.check(2, "t", {"remote.storage.enable": "true", **configs})
 
 
+async def test_a_topic_whose_remote_storage_enable_is_written_otherwise_is_tiered_all_the_same() -> None:
+    async with tiered_rig() as rig:
+        await filled(rig, remote_storage_enable=" TRUE ")
+        await rig.clock.run(5000)
+        assert len(stored(rig)) > 0
+        assert [value for _, value in await read_all(rig, rig.connect(), "t")] == VALUES
+        with pytest.raises(KafkaError, match="what is in remote storage would be lost"):
+            rig.node.controller.around.schema.check(
+                2, "t", {"remote.storage.enable": "false"}, {"remote.storage.enable": "TRUE"}
+            )
+
+
 async def test_tiering_is_not_switched_off_without_saying_what_becomes_of_the_records() -> None:
     async with tiered_rig() as rig:
         around = rig.node.controller.around
