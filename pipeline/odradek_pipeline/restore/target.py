@@ -21,6 +21,7 @@ from odradek_pipeline.datasource.folders import (
     CLEAN_SHUTDOWN,
     CLEANER,
     LOG_START,
+    RECOVERY_POINT,
     REPLICATION,
     Home,
     read_checkpoint,
@@ -134,13 +135,13 @@ class Target:
 
     def written(self, partition: TopicPartition, offsets: Mapping[str, int]) -> None:
         """The partition is whole; `offsets` are its entries in checkpoints. Raises AuditError, OSError."""
-        for name in (LOG_START, REPLICATION, CLEANER):
-            if offsets.get(name):
-                try:
-                    known = dict(read_checkpoint(str(self.root), name))
-                except DataSourceError as error:
-                    raise AuditError(str(error)) from error
-                write_offsets(self.root / name, known | {partition: offsets[name]})
+        for name in (LOG_START, REPLICATION, CLEANER, RECOVERY_POINT):
+            try:
+                known = dict(read_checkpoint(str(self.root), name))
+            except DataSourceError as error:
+                raise AuditError(str(error)) from error
+            if known.get(partition, 0) != offsets.get(name, 0):  # what an emptied topic has left would hide records
+                write_offsets(self.root / name, known | {partition: offsets.get(name, 0)})
         self._done.append(str(partition))
         self._writing = None
         self._save()

@@ -182,6 +182,16 @@ def test_the_log_start_is_kept(data: Path, tmp_path: Path) -> None:
     assert batches(tmp_path / "new", 1)[0][2].base_offset == 15
 
 
+def test_a_topic_that_was_emptied_hides_no_restored_records(data: Path, other: Path, tmp_path: Path) -> None:
+    names = ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint")
+    for name in names:
+        (other / name).write_text(f"0\n1\n{TOPIC} 1 30\n")
+    assert restore("--from-data", data, "--into-data", other)[0] == 0
+    for name in names:
+        assert f"{TOPIC} 1 0" in (other / name).read_text()
+    assert is_whole(tmp_path, other)
+
+
 class KilledError(Exception):
     """What ends the process in the middle."""
 
