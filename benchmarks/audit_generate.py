@@ -56,7 +56,7 @@ def write(folder: Path, partition: int, batches: int) -> None:
                 log.append(read_header(data), data)
                 rows += [record._replace(offset=number * BATCH + record.offset) for record in records]
             table.write_batch(_batch(partition, rows, schema))
-    log.close()
+    log.close(log.end)
 
 
 def _record(at: int, offset: int, noise: bytes, rng: random.Random) -> Record:

@@ -151,7 +151,7 @@ class IntoData:
             done.batches += 1
             done.size += len(data)
             self.progress(header.last_offset_delta + 1)
-        writer.close()
+        writer.close(log.end)
         offsets = {LOG_START: log.start, REPLICATION: log.end}
         if isinstance(log, FolderLog):
             offsets[CLEANER] = log.merged.cleaned

@@ -56,10 +56,12 @@ class LogWriter:
             file.write(entry)
             _sync(file)
 
-    def close(self) -> None:
-        """Write what is left, durably. Raises OSError."""
+    def close(self, end: int) -> None:
+        """Write what is left, durably. A log that ends later, at `end`, gets an empty segment. Raises OSError."""
         if self._file is None:
             self._roll(self._start)
+        if self.end < end:
+            self._roll(end)
         self._finish_file()
         write_checkpoint(self.folder / EPOCHS, [f"{epoch} {offset}" for epoch, offset in self._epochs])
         sync_folder(self.folder)

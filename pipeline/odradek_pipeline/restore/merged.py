@@ -55,13 +55,17 @@ class Gap:
 
 
 class Replica:
-    """One copy of the log. `start` and `cleaned` are from the checkpoints of its data folder."""
+    """One copy of the log. `start` and `cleaned` are from the checkpoints of its data folder.
+
+    `newest` is the base offset of its last segment: the log goes as far at least, even if that one is empty.
+    """
 
     def __init__(self, home: Home) -> None:
         """Raises DataSourceError, OSError."""
         self.home = home
         self.segments = list_segments(home.folder).segments
         self.first = self.segments[0].base_offset if self.segments else 0
+        self.newest = self.segments[-1].base_offset if self.segments else 0
         self.start = max(self.first, read_checkpoint(home.root, LOG_START).get(home.partition, 0))
         self.cleaned = read_checkpoint(home.root, CLEANER).get(home.partition, 0)
         self.rank = EMPTY
@@ -70,7 +74,7 @@ class Replica:
         """Find out its rank: the latest leader epoch, and the end."""
         for found in self.batches(0):
             if isinstance(found, Place):
-                self.rank = max(self.rank[0], found.header.leader_epoch), found.header.next_offset
+                self.rank = max(self.rank[0], found.header.leader_epoch), max(found.header.next_offset, self.newest)
 
     def batches(self, start: int) -> Iterator[Place | Damage]:
         """From the batch with offset `start` on. A file that cannot be read is damage."""
@@ -119,7 +123,7 @@ class Story:
     """What a walk over the whole log tells.
 
     Attributes:
-        end: the offset behind the last batch.
+        end: the offset behind the last batch, or the base offset of a last segment that is empty.
         lost: offsets that no replica has whole.
         aborted: aborted transactions, and those without an end, which reach to the log's end.
         stable: by the offset of an aborted transaction's marker, the last stable offset after it.
@@ -169,7 +173,6 @@ class MergedLog:
         self.cleaned = self._primary.cleaned
         self._markers: dict[int, Made] = {}
         self.story = self._told()
-        self.story.end = max(self.story.end, self.start)
         self.aborted = AbortedBatches(self.story.aborted)
 
     @property
@@ -198,13 +201,19 @@ class MergedLog:
                 continue
             header = found.header
             if header.base_offset > expected:
-                usable = others
-                if expected < self.cleaned:  # what compaction has removed must not come back without its tombstone
-                    usable = [other for other in others if other.cleaned >= min(self.cleaned, header.base_offset)]
                 gap = Gap(expected, header.base_offset, damaged)
-                yield from _filled(usable, gap, (epoch, header.leader_epoch))
+                yield from _filled(self._usable(others, gap), gap, (epoch, header.leader_epoch))
             yield found
             expected, epoch, damaged = header.next_offset, header.leader_epoch, False
+        if expected < self._primary.newest:
+            gap = Gap(expected, self._primary.newest, damaged)
+            yield from _filled(self._usable(others, gap), gap, (epoch, max(epoch, self._primary.rank[0])))
+
+    def _usable(self, others: list[_Filler], gap: Gap) -> list[_Filler]:
+        """Those that may fill a gap: what compaction has removed must not come back without its tombstone."""
+        if gap.first >= self.cleaned:
+            return others
+        return [other for other in others if other.cleaned >= min(self.cleaned, gap.end)]
 
     # -- the first walk
 
@@ -219,6 +228,7 @@ class MergedLog:
                 story.end = found.header.next_offset
             elif found.damaged or found.end > self.cleaned:
                 self._lost(found, story, known, indexed)
+        story.end = max(story.end, self.start, self._primary.newest)
         story.open = len(known.producers)
         tail = max(story.end - 1, 0)
         story.aborted += [AbortedTxn(producer, first, tail) for producer, (first, _) in known.producers.items()]

@@ -192,6 +192,21 @@ def test_a_topic_that_was_emptied_hides_no_restored_records(data: Path, other: P
     assert is_whole(tmp_path, other)
 
 
+@pytest.mark.parametrize("cleaned", [0, 100])
+def test_a_log_goes_as_far_as_its_last_segment_even_if_that_is_empty(
+    data: Path, other: Path, tmp_path: Path, cleaned: int
+) -> None:
+    (data / f"{TOPIC}-1/{100:020d}.log").touch()
+    (data / "cleaner-offset-checkpoint").write_text(f"0\n1\n{TOPIC} 1 {cleaned}\n")
+    for folder in (tmp_path / "new", other):
+        status, result = restore("--from-data", data, "--into-data", folder)
+        assert (status, lost(result)) == ((0, {}) if cleaned else (1, {1: [[40, 99]]}))
+        assert result["partitions"][1]["end"] == 100
+        assert f"{TOPIC} 1 100" in (folder / "replication-offset-checkpoint").read_text()
+    assert (tmp_path / f"new/{TOPIC}-1/{100:020d}.log").exists()
+    assert batches(other, 1)[-1][2].next_offset == 100
+
+
 class KilledError(Exception):
     """What ends the process in the middle."""
 
