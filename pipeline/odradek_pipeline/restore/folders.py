@@ -125,17 +125,17 @@ class FolderLog:
         self.lost, self.damage = merged.story.lost, merged.story.damage
 
     def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
-        """Batches without producers and transactions: these belong to a cluster. The last one reaches to the log's end.
+        """Batches without producers and transactions: these belong to a cluster.
 
         Leader epochs are 0 unless they are kept.
         """
-        held: MadeBatch | None = None
+        return reaching(self._plain(keep_epochs, compression), self.start, self.end)
+
+    def _plain(self, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
         for batch in self.merged.batches():
             header = batch.header
             if header.is_control or not header.record_count or header in self.merged.aborted:
                 continue
-            if held is not None:
-                yield held
             plain = header._replace(
                 leader_epoch=header.leader_epoch if keep_epochs else 0,
                 attributes=header.attributes & ~TRANSACTIONAL_FLAG,
@@ -143,26 +143,39 @@ class FolderLog:
                 producer_epoch=-1,
                 base_sequence=NO_SEQUENCE,
             )
-            held = rewritten(plain, batch.read(), compression)
-        yield from reaching(held, self.start, self.end)
+            yield rewritten(plain, batch.read(), compression)
 
 
-def reaching(held: MadeBatch | None, start: int, end: int) -> Iterator[MadeBatch]:
-    """The last batch, made to end at the log's end, so that this stays where it was (as compaction does it)."""
-    if held is not None and end - held[0].base_offset <= _MOST_DELTA:
-        header, data = held
-        yield rewritten(header._replace(last_offset_delta=end - 1 - header.base_offset), data, None)
+def reaching(batches: Iterator[MadeBatch], start: int, end: int) -> Iterator[MadeBatch]:
+    """The batches, each made to end where the next one begins, and the last one at the log's end.
+
+    So the end stays where it was, and readers of the log do not take offsets without a record for lost ones.
+    """
+    held: MadeBatch | None = None
+    for made in batches:
+        yield from _up_to(held, start, made[0].base_offset)
+        held = made
+    yield from _up_to(held, start, end)
+
+
+def _up_to(held: MadeBatch | None, start: int, end: int) -> Iterator[MadeBatch]:
+    if held is None:
+        if start < end:
+            yield _empty(end - 1, 0)
         return
-    if held is not None:
-        yield held
-    if start < end:
-        yield empty(end - 1)
+    header, data = held
+    if end - header.base_offset <= _MOST_DELTA:
+        reach = header._replace(last_offset_delta=end - 1 - header.base_offset)
+        yield held if reach == header else rewritten(reach, data, None)
+        return
+    yield held
+    yield _empty(end - 1, header.leader_epoch)
 
 
-def empty(offset: int) -> MadeBatch:
+def _empty(offset: int, leader_epoch: int) -> MadeBatch:
     """A batch without records at an offset (Kafka's DefaultRecordBatch.writeEmptyHeader)."""
     made = pack_batch(b"", 0, last_offset_delta=0, base_timestamp=NO_TIMESTAMP, max_timestamp=NO_TIMESTAMP)
-    header = read_header(made)._replace(base_offset=offset, leader_epoch=0)
+    header = read_header(made)._replace(base_offset=offset, leader_epoch=leader_epoch)
     made[:HEADER_SIZE] = pack_header(header)
     return header, made
 

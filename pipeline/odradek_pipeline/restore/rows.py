@@ -22,7 +22,7 @@ from odradek_pipeline.protocol.records.build import Record, build_batch
 from odradek_pipeline.protocol.records.compression import Compression
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 from odradek_pipeline.restore.encode import encoder
-from odradek_pipeline.restore.folders import MadeBatch
+from odradek_pipeline.restore.folders import MadeBatch, reaching
 from odradek_pipeline.restore.ordered import in_order
 
 BATCH_RECORDS, BATCH_BYTES = 1_000, 256 << 10
@@ -167,6 +167,9 @@ class TableLog:
 
     def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
         """Batches of up to 1,000 records and 256 KiB; those whose time the broker has set have one time each."""
+        return reaching(self._made(compression), self.start, self.end)
+
+    def _made(self, compression: Compression | None) -> Iterator[MadeBatch]:
         made = _Batches(Compression.NONE if compression is None else compression)
         for rows in self._source.rows(self.partition.partition, self.start, self.end):
             times = rows.column("timestamp").cast(pa.int64()).to_pylist()

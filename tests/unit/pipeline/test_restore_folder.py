@@ -207,6 +207,18 @@ def test_a_log_goes_as_far_as_its_last_segment_even_if_that_is_empty(
     assert batches(other, 1)[-1][2].next_offset == 100
 
 
+def test_a_folder_that_was_restored_into_has_no_offsets_that_look_lost(data: Path, other: Path, tmp_path: Path) -> None:
+    assert restore("--from-data", data, "--into-data", other)[0] == 0  # without the aborted record and the markers
+    third = other_cluster(tmp_path / "third")
+    status, result = restore("--from-data", other, "--into-data", third)
+    assert (status, lost(result)) == (0, {})
+    assert is_whole(tmp_path, third)
+    records = write(tmp_path / "records", rows())
+    fourth, fifth = other_cluster(tmp_path / "fourth"), other_cluster(tmp_path / "fifth")
+    assert restore("--from-table", records, "--topic", TOPIC, "--into-data", fourth)[0] == 0
+    assert restore("--from-data", fourth, "--into-data", fifth)[0] == 0
+
+
 class KilledError(Exception):
     """What ends the process in the middle."""
 
