@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -46,16 +47,16 @@ class _Gathered:
         return self.chunk.size >= CHUNK_BYTES or others >= MOST_BATCHES
 
 
-class LogTopic:
+class LogTopic(ABC):
     """A topic whose batches somebody has: see `batches`. One that cannot be read is noted, and is a hole."""
 
     def __init__(self, topic: str) -> None:
         self.name = topic
         self._problems: list[str] = []
 
+    @abstractmethod
     def batches(self, partition: int, start: int, end: int) -> Iterator[FoundBatch | Hole]:
         """The batches with offsets in [start, end), markers among them, and the holes between them."""
-        raise NotImplementedError
 
     def damage(self) -> list[str]:
         """What was found broken while it was read."""
