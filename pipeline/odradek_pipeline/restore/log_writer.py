@@ -91,9 +91,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def draft_of(path: Path) -> Path:
+    """Where `write_file` writes a file before it has its name; a kill may leave it there."""
+    return path.with_name(f"{path.name}.tmp")
+
+
 def write_file(path: Path, text: str) -> None:
     """Replace a file, atomically and durably. Raises OSError."""
-    draft = path.with_name(f"{path.name}.tmp")
+    draft = draft_of(path)
     with open(draft, "wb") as file:
         file.write(text.encode())
         _sync(file)

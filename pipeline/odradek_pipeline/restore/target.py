@@ -29,19 +29,21 @@ from odradek_pipeline.datasource.folders import (
 )
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 from odradek_pipeline.restore.folders import CLUSTER_METADATA
-from odradek_pipeline.restore.log_writer import METADATA, write_file, write_offsets
+from odradek_pipeline.restore.log_writer import METADATA, draft_of, write_file, write_offsets
 
 STATE = "odradek-restore.json"
 META = "meta.properties"
 LOCK = ".lock"
 _COPIED = (META, "bootstrap.checkpoint")
+_NOTHING = {LOCK, "lost+found", draft_of(Path(STATE)).name}
+"""What a folder may have, and still be empty: a restore may have been killed before it wrote down its first state."""
 
 
 def is_new(root: Path) -> bool:
     """Whether a folder is not there, or empty, or was so when a restore into it began that has not ended."""
     if (root / STATE).exists():
         return bool(json.loads((root / STATE).read_text())["new"])
-    return not root.exists() or not {entry.name for entry in root.iterdir()} - {LOCK, "lost+found"}
+    return not root.exists() or not {entry.name for entry in root.iterdir()} - _NOTHING
 
 
 class Target:

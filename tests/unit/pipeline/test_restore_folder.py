@@ -243,6 +243,14 @@ def test_a_restore_that_was_killed_goes_on_and_no_other_may_begin(data: Path, tm
     assert content(tmp_path / "new", 1) == content(data, 1)
 
 
+def test_a_restore_that_was_killed_in_its_first_write_can_be_repeated(data: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "odradek-restore.json.tmp").write_text("{")
+    assert restore("--from-data", data, "--into-data", new)[0] == 0
+    assert sorted(path.name for path in new.glob("odradek*")) == []
+
+
 def test_a_broker_that_ran_on_half_a_restore_is_noticed(data: Path, other: Path) -> None:
     source = Folders((str(data),), ())
 
