@@ -59,7 +59,7 @@ class ConfigSchema(Protocol):
         """The text of this configuration where it is not set."""
 
     def topic_value(self, configs: Mapping[str, str], name: str) -> str:
-        """The text of one configuration that holds for a topic with these."""
+        """The text of one configuration that holds for a topic with these: `true`, also where `TRUE` was written."""
 
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         """Everything that holds for a topic with these configurations, by name."""

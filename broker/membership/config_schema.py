@@ -75,8 +75,8 @@ class NodeConfigSchema:
         return to_text(_definitions(resource_type)[name].default) or ""
 
     def topic_value(self, configs: Mapping[str, str], name: str) -> str:
-        text = configs.get(name)
-        return text if text is not None else to_text(self._config().topic_default(name)) or ""
+        found = topic_value(configs, name) if name in configs else self._config().topic_default(name)
+        return to_text(found) or ""
 
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         config = self._config()

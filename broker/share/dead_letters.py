@@ -19,6 +19,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import ProduceRequest
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
+from broker.config.resource_configs import topic_value
 from broker.coordinators.hosted import Host
 from broker.membership.auto_create import wanted
 from broker.peers.call import PeerError, entity_call
@@ -216,7 +217,7 @@ class LetterQueues:
         topic = cache.topic(name)
         if topic is None:
             raise UnknownTopicOrPartition(f"There is no topic {name}.")
-        if cache.image.configs.of(ResourceType.TOPIC, name).get(ENABLE) != "true":
+        if not topic_value(cache.image.configs.of(ResourceType.TOPIC, name), ENABLE):
             raise UnknownTopicOrPartition(f"Topic {name} is no dead letter queue: set {ENABLE}=true on it.")
         return topic
 

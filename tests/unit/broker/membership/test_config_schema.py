@@ -36,6 +36,14 @@ def test_new_topics_have_what_is_configured_for_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("configs", "value"),
+    [({}, "false"), ({"retention.ms": "1"}, "false"), ({"unclean.leader.election.enable": "TRUE"}, "true")],
+)
+def test_a_topics_value_is_told_in_one_form_however_it_was_written(configs: dict[str, str], value: str) -> None:
+    assert Configured().schema.topic_value(configs, "unclean.leader.election.enable") == value
+
+
+@pytest.mark.parametrize(
     ("kind", "configs", "error"),
     [
         (TOPIC, {"retention.ms": "x"}, InvalidConfiguration),

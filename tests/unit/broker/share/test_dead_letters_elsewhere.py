@@ -21,7 +21,7 @@ TOPIC_RESOURCE = 2
 async def test_dead_letters_are_written_to_every_partition_whoever_leads_it() -> None:
     async with ClusterRig(brokers=2) as cluster:
         assert await cluster.create(1, TOPIC, PARTITIONS) == "none"
-        await _allow(cluster)
+        await _allow(cluster, "TRUE")
         node = cluster.nodes[1].node
         queues = LetterQueues(node.coordinators.share._host)
         leaders = set()
@@ -78,8 +78,8 @@ async def _write(queues: LetterQueues, index: int, value: bytes) -> None:
     await append(bytes(build_batch([Record(0, 0, None, value, ())])))
 
 
-async def _allow(cluster: ClusterRig) -> None:
-    change = AlterableConfig(name=ENABLE, value="true")
+async def _allow(cluster: ClusterRig, how: str = "true") -> None:
+    change = AlterableConfig(name=ENABLE, value=how)
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, configs=(change,))
     client = cluster.nodes[1].connect()
     done = await cluster.ask(client, "alter_configs", 2, resources=(resource,), validate_only=False)
