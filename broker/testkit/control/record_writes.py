@@ -252,10 +252,10 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
             if answer.error_code:
                 raise _refused(topic.name, several, answer, sum(map(bool, written)), len(records))
             first, appended_ms = answer.base_offset, answer.log_append_time_ms
-            describe = partial(
-                _described, topic.name, index, tuple(new), first, appended_ms, await schemas_of(node, new)
-            )
-            described = describe() if len(new) <= BUILT_AT_ONCE else await workers.call(describe)
+            schemas = await schemas_of(node, new)
+            describe = partial(_described, topic.name, index, tuple(new), first, appended_ms, schemas)
+            is_quick = len(new) <= BUILT_AT_ONCE and not schemas.codecs
+            described = describe() if is_quick else await workers.call(describe)
             for place, record in zip(several, described, strict=True):
                 written[place] = record
     return written

@@ -5,6 +5,7 @@ Where no schema was ever registered nothing is looked at.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from storage.workers import Workers
 MOST_KNOWN = 1000
 LANE = "schemas"
 NOT_FOUND = 404
+BEFORE_OTHERS = 20
+"""So many schemas are asked for before the loop serves others."""
 
 BY_SCHEMA = {"value": ("json", "schema"), "key": ("key_json", "key_schema")}
 """The fields of a record for a content and its schema: the content as JSON, and which schema."""
@@ -83,7 +86,11 @@ def forget(node: Node) -> None:
 
 
 async def schemas_of(node: Node, records: Iterable[Record], known: Schemas = NONE) -> Schemas:
-    """The schemas that these records name, besides those that are known."""
+    """The schemas that these records name, besides those that are known.
+
+    Of names that the registry does not have only these records' stay: bytes that begin with a zero name one, and each
+    record of a topic may name another.
+    """
     if node.registry is None or not node.registry.in_use:
         return known
     names = {
@@ -93,7 +100,15 @@ async def schemas_of(node: Node, records: Iterable[Record], known: Schemas = NON
         if (part := framed(content, record.headers, is_key=is_key)) is not None
     }
     asked = [name for name in names if isinstance(known.codecs.get(name), str | None)]
-    return Schemas({**known.codecs, **{name: await _codec_or_why(node, name) for name in asked}}) if asked else known
+    if not asked:
+        return known
+    found: dict[int | str, Codec | str] = {}
+    found |= {name: codec for name, codec in known.codecs.items() if not isinstance(codec, str)}
+    for number, name in enumerate(asked, 1):
+        found[name] = await _codec_or_why(node, name)
+        if number % BEFORE_OTHERS == 0:
+            await asyncio.sleep(0)
+    return Schemas(found)
 
 
 async def _codec_or_why(node: Node, name: int | str) -> Codec | str:

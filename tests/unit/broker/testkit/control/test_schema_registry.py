@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -15,7 +16,12 @@ from broker.faults.spec import FaultError
 from broker.registry.host import RegistryHost
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.faults import faults_of
+from broker.testkit.control.schemas import BEFORE_OTHERS, schemas_of
 from broker.testkit.explain.situations import Concerned, read_kit
+from odradek.schemas.framing import with_prefix
+from protocol.records.build import Record
+from storage.workers import Workers
+from tests.doubles.workers import LoopWorkers
 from tests.unit.broker.registry.rig import record
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import control
@@ -26,9 +32,9 @@ GROWN = json.dumps(record("id:int", 'by:string=""'))
 
 
 @asynccontextmanager
-async def broker() -> AsyncIterator[Rig]:
+async def broker(workers: Workers | None = None) -> AsyncIterator[Rig]:
     """A node as the test kit starts it."""
-    async with Rig() as rig:
+    async with Rig(workers=workers) as rig:
         rig.node.registry = RegistryHost(rig.node)
         rig.node.faults = faults_of(rig.node)
         await rig.create("orders")
@@ -100,6 +106,45 @@ async def test_bytes_that_name_an_unknown_schema_are_shown_with_the_reason() -> 
         assert cut["schema"]["problem"]
         with pytest.raises(ControlError, match=r"is .* \(schema 1: the bytes are not"):
             await control(rig, "POST", "/topics/orders/wait", json={"id": 7}, count=1, timeout=0)
+
+
+async def test_names_that_are_no_schemas_are_not_kept_and_others_are_served_while_they_are_asked_for() -> None:
+    def records(first: int) -> list[Record]:
+        return [Record(at, 0, None, with_prefix(first + at, b"x"), ()) for at in range(100)]
+
+    async with broker() as rig:
+        await register(rig, "orders-value", A)
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(others())
+        found = await schemas_of(rig.node, records(1))
+        task.cancel()
+        assert turns >= 100 // BEFORE_OTHERS
+        assert len(found.codecs) == 100
+        found = await schemas_of(rig.node, records(1000), found)
+        assert found.codecs.keys() == {1, *range(1000, 1100)}
+
+
+async def test_what_was_written_with_a_schema_is_decoded_by_a_worker() -> None:
+    called: list[str] = []
+
+    class Noting(LoopWorkers):
+        async def call(self, work):  # type: ignore[no-untyped-def]
+            called.append(getattr(getattr(work, "func", work), "__name__", ""))
+            return await super().call(work)
+
+    async with broker(Noting()) as rig:
+        await produce(rig, {"value": "plain"})
+        assert "_described" not in called
+        await register(rig, "orders-value", A)
+        await produce(rig, {"json": {"id": 7}})
+        assert "_described" in called
 
 
 async def test_nothing_is_asked_of_a_registry_that_nobody_has_used() -> None:
