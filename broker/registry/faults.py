@@ -22,7 +22,8 @@ async def struck(
 ) -> web.StreamResponse:
     """The answer after all delays: that of the first fault that has one, or the ordinary one, if it is not lost."""
     path = request.raw_path.partition("?")[0]
-    found = faults.registry.struck(call_of(request.method, path), _subject(path))
+    subject = _subject(path) or request.query.get("subject", "")  # with which serializers ask for an id
+    found = faults.registry.struck(call_of(request.method, path), subject)
     for fault in found:
         if fault.delay_ms:
             await faults.around.clock.sleep(fault.delay_ms)

@@ -10,9 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from broker.faults.registry_calls import Call, RegistryFaults, call_of
 from broker.faults.spec import FaultError
+from broker.registry.faults import struck
 from broker.registry.host import RegistryHost
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.faults import faults_of
@@ -318,6 +321,25 @@ def test_a_registry_fault_selects_by_call_and_subject_skips_and_counts() -> None
     assert (one.hits, one.active, faults.struck(Call.REGISTER, "s")) == (2, False, [])
     faults.remove(one)
     assert list(faults) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/subjects/orders-value/versions/1", 503),
+        ("/schemas/ids/1?subject=orders-value", 503),
+        ("/schemas/ids/1?subject=other", 200),
+        ("/schemas/ids/1", 200),
+    ],
+)
+async def test_a_registry_fault_of_a_subject_strikes_also_an_id_asked_for_with_it(path: str, status: int) -> None:
+    async def ordinary(_request: web.Request) -> web.Response:
+        return web.Response()
+
+    async with broker() as rig:
+        await control(rig, "POST", "/registry/faults", call="get", subject="orders-value", error=503)
+        assert rig.node.faults is not None
+        assert (await struck(make_mocked_request("GET", path), rig.node.faults, ordinary)).status == status
 
 
 @pytest.mark.parametrize(
