@@ -39,10 +39,14 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Warm]:
 
 
 def descriptors(broker: Broker) -> Counter[str]:
-    """What a broker's descriptors are of, each as it is the same for another broker."""
+    """What a broker's descriptors are of, each as it is the same for another broker.
+
+    A file that another process has replaced meanwhile, as the kept codes of protocol.compiled, is still the same file.
+    """
     folder, workplace = Path(f"/proc/{broker.pid}/fd"), str(broker.log_path.parent)
     targets = [os.readlink(link) for link in folder.iterdir()]
-    return Counter(target.replace(workplace, "OWN").split(":[")[0] for target in targets)
+    own = (target.removesuffix(" (deleted)").replace(workplace, "OWN") for target in targets)
+    return Counter(target.split(":[")[0] for target in own)
 
 
 def status(broker: Broker, *names: str) -> dict[str, str]:
