@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qsl
 
 import aiohttp
 
@@ -147,8 +146,7 @@ class OwnRegistry:
         return await self._port.ask_for(self._permissions, method, path, body, **query)
 
     async def get(self, path: str) -> Any:
-        path, _, query = path.partition("?")
-        status, value = await self.ask("GET", path, **dict(parse_qsl(query)))
+        status, value = await self.ask("GET", path)
         if status in NOT_TOLD:
             return None
         if status != 200:

@@ -63,8 +63,7 @@ class App:
         address = request.remote or ""
         rights = await self._users.rights(request.headers.get("Authorization"), address, self._by_certificate(request))
         body = await _body(request) if request.method in ("POST", "PUT") else None
-        path = request.raw_path.partition("?")[0]
-        return await self._registry.answer(Asked(request.method, path, dict(request.query), body), rights)
+        return await self._registry.answer(Asked(request.method, request.raw_path, body), rights)
 
     def _by_certificate(self, request: web.Request) -> Principal | None:
         """Who the client's certificate names; None if it showed none."""

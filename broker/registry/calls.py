@@ -19,11 +19,10 @@ MOST_LISTED, MOST_SCHEMAS_LISTED = 20_000, 1000
 
 
 class Asked(NamedTuple):
-    """`path` is as it came, without its query; `body` is the value of its JSON."""
+    """`target` is the path with its query, as it came; `body` is the value of its JSON."""
 
     method: str
-    path: str
-    query: Mapping[str, str]
+    target: str
     body: Any = None
 
 
@@ -49,16 +48,18 @@ class Allowed(Protocol):
 class Defaults(NamedTuple):
     """What the node's settings say."""
 
-    level: str = "BACKWARD"
-    mode_may_change: bool = True
+    level: str
+    mode_may_change: bool
+    cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that was understood: `named` are the parts of its path."""
+    """A request that was understood: `named` are the parts of its path, `query` the values of each parameter."""
 
-    asked: Asked
     named: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+    given: Any
     state: State
     schemas: Schemas
     allowed: Allowed
@@ -66,13 +67,13 @@ class Call:
 
     def flag(self, name: str) -> bool:
         """Whether a parameter is true; Python's clients write it with a capital letter."""
-        return self.asked.query.get(name, "").lower() == "true"
+        return self.text(name).lower() == "true"
 
     def text(self, name: str, default: str = "") -> str:
-        return self.asked.query.get(name, default)
+        return self.query.get(name, (default,))[0]
 
     def integer(self, name: str, default: int) -> int:
-        text = self.asked.query.get(name, "")
+        text = self.text(name)
         if not text:
             return default
         number = whole_number(text)
@@ -82,15 +83,15 @@ class Call:
 
     def part_of(self, values: Sequence[Any], most: int = MOST_LISTED) -> list[Any]:
         """The part of a list that `offset` and `limit` ask for, and no more than `most`."""
-        first, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
-        return list(values[first : first + (most if limit < 0 else min(limit, most))])
+        first, limit = max(self.integer("offset", 0), 0), self.integer("limit", most)
+        return list(values[first : first + (limit if 0 < limit < most else most)])
 
     @property
     def body(self) -> Mapping[str, Any]:
         """The body. Raises RegistryError if it is no object."""
-        if not isinstance(self.asked.body, dict):
+        if not isinstance(self.given, dict):
             raise RegistryError(Code.UNPROCESSABLE, "The body must be a JSON object")
-        return self.asked.body
+        return self.given
 
     @property
     def subject(self) -> str:
@@ -140,13 +141,21 @@ def described(schema: Schema) -> dict[str, Any]:
     return made
 
 
-def existing(call: Call, *, deleted: bool) -> Schema:
-    """The version that the path names. Raises RegistryError."""
-    found = call.state.version(call.subject, call.version, deleted=deleted)
-    if found is None:
-        require_subject(call, deleted=deleted)
-        raise version_not_found(call.version)
-    return found
+def existing(call: Call, *, deleted: bool, anywhere: bool = False) -> Schema:
+    """The version that the path names; with `anywhere`, that of another context will do. Raises RegistryError."""
+    for place in places(call) if anywhere else [call.subject]:
+        found = call.state.version(place, call.version, deleted=deleted)
+        if found is not None:
+            return found
+    require_subject(call, deleted=deleted)
+    raise version_not_found(call.version)
+
+
+def places(call: Call) -> list[str]:
+    """The subject, and after one of the default context those of its name in others."""
+    subject = names.parse(call.subject)
+    others = sorted(call.state.contexts) if subject.context == names.DEFAULT else []
+    return [call.subject, *(names.Subject(context, subject.name).text for context in others)]
 
 
 def require_subject(call: Call, *, deleted: bool) -> None:

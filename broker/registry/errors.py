@@ -35,6 +35,7 @@ class Code(IntEnum):
     ID_DOES_NOT_MATCH = 42207
     INVALID_SUBJECT = 42208
     TOO_LARGE = 42209
+    INVALID_RULES = 42210
     STORE_ERROR = 50001
     TIMEOUT = 50002
     FORWARDING_FAILED = 50003
@@ -59,7 +60,7 @@ def subject_not_found(subject: str) -> RegistryError:
 
 
 def version_not_found(version: int) -> RegistryError:
-    return RegistryError(Code.VERSION_NOT_FOUND, f"Version {version} not found.")
+    return RegistryError(Code.VERSION_NOT_FOUND, f"Version {'latest' if version < 0 else version} not found.")
 
 
 def schema_not_found(which: object = None) -> RegistryError:

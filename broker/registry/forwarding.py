@@ -73,15 +73,14 @@ class Forwarding:
 
         assert self._registry is not None
         try:
-            method, path, query, body = json_of(request.asked)
-            asked = Asked(str(method), str(path), {str(name): str(value) for name, value in query.items()}, body)
-        except (ValueError, TypeError, AttributeError) as error:
+            method, target, body = json_of(request.asked)
+        except (ValueError, TypeError) as error:
             raise InvalidRequest(f"no request to a schema registry: {error}") from error
         rights = Rights()
         if request.principal:
             kind, _, name = request.principal.partition(":")
             rights = rights_of(self._node, Principal(kind, name), request.host)
-        answer = await self._registry.answer(asked, rights, forwarded=True)
+        answer = await self._registry.answer(Asked(str(method), str(target), body), rights, forwarded=True)
         return AskRegistryResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,

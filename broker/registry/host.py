@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -67,7 +68,8 @@ class RegistryHost:
         from broker.registry.rights import Rights
 
         registry = await self._answering()
-        answer = await registry.answer(Asked(method, path, query, body), Rights(permissions))
+        target = f"{path}?{urlencode(query)}" if query else path
+        answer = await registry.answer(Asked(method, target, body), Rights(permissions))
         return answer.status, answer.value
 
     async def wrong_schemas(self, topic: str, batch: memoryview) -> KafkaError | None:

@@ -14,8 +14,14 @@ from broker.registry.registration import formatted
 from broker.registry.schemas import MODULES
 
 
-async def root(_call: Call) -> dict[str, Any]:
+async def nothing(_call: Call) -> dict[str, Any]:
     return {}
+
+
+async def cluster(call: Call) -> dict[str, Any]:
+    """Whose registry it is."""
+    clusters = {"kafka-cluster": call.defaults.cluster_id, "schema-registry-cluster": "schema-registry"}
+    return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 
 async def server_version(_call: Call) -> dict[str, str]:
@@ -31,7 +37,8 @@ async def contexts(call: Call) -> list[str]:
     state = call.state
     seen = {names.parse(subject).context for subject in state.subjects if call.allowed.may_see(subject)}
     used = {names.parse(subject).context for subject in state.subjects}
-    return [names.DEFAULT, *(context for context in state.contexts if context in seen or context not in used)]
+    found = [names.DEFAULT, *sorted(context for context in state.contexts if context in seen or context not in used)]
+    return call.part_of([context for context in found if context.startswith(call.text("contextPrefix"))])
 
 
 # -- subjects
@@ -61,20 +68,32 @@ def _beginning_with(call: Call, prefix: str) -> list[str]:
 
 
 async def list_versions(call: Call) -> list[int]:
-    """The numbers of a subject's versions; with `deletedAsNegative`, those that are deleted are negative."""
+    """The numbers of a subject's versions; with `deletedAsNegative`, all, those that are deleted as negative ones."""
     only, negative = call.flag("deletedOnly"), call.flag("deletedAsNegative")
-    with_deleted = call.flag("deleted") or only or negative
+    with_deleted = call.flag("deleted") or only
     require_subject(call, deleted=with_deleted)
     found = [
         -schema.version if negative and schema.is_deleted else schema.version
-        for schema in call.state.versions(call.subject, deleted=with_deleted)
-        if schema.is_deleted or not only
+        for schema in call.state.versions(call.subject, deleted=with_deleted or negative)
+        if schema.is_deleted or negative or not only
     ]
     return call.part_of(found)
 
 
 async def get_version(call: Call) -> dict[str, Any]:
-    return await formatted(call, existing(call, deleted=call.flag("deleted")))
+    return await formatted(call, existing(call, deleted=call.flag("deleted"), anywhere=True))
+
+
+async def latest_with_metadata(call: Call) -> dict[str, Any]:
+    """The latest version whose metadata has these properties, each by a `key` and a `value`."""
+    deleted = call.flag("deleted")
+    require_subject(call, deleted=deleted)
+    wanted = dict(zip(call.query.get("key", ()), call.query.get("value", ()), strict=False))
+    for schema in reversed(call.state.versions(call.subject, deleted=deleted)):
+        properties = (schema.value.get("metadata") or {}).get("properties")
+        if properties is not None and wanted.items() <= properties.items():
+            return await formatted(call, schema)
+    raise schema_not_found()
 
 
 async def get_version_text(call: Call) -> Any:
@@ -90,7 +109,7 @@ class RawText(str):
 
 async def referenced_by(call: Call) -> list[int]:
     """The ids of the schemas that refer to a version."""
-    schema = existing(call, deleted=True)
+    schema = existing(call, deleted=True, anywhere=True)
     found = {other.id for other in call.state.referring_to(schema) if call.flag("deleted") or not other.is_deleted}
     return call.part_of(sorted(found))
 
@@ -108,9 +127,10 @@ async def list_schemas(call: Call) -> list[dict[str, Any]]:
 
 
 async def get_by_id(call: Call) -> dict[str, Any]:
-    """The schema with an id; `subject` says in which context, as ids belong to contexts."""
+    """The schema with an id; `subject` says in which context, as ids belong to contexts, and is answered if given."""
     answer = await formatted(call, _with_id(call)[0])
-    answer.pop("id")
+    for name in ("id",) if "subject" in call.query else ("id", "subject", "version"):
+        answer.pop(name)
     if call.flag("fetchMaxId"):
         context = names.parse(call.text("subject")).context
         answer["maxId"] = call.state.highest.get(context, 0)

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from broker.registry import records
+from broker.registry import metadata, records
 from broker.registry import subjects as names
-from broker.registry.calls import LARGEST, LATEST, Call, Change, described, existing, require_subject
-from broker.registry.errors import Code, RegistryError, invalid_schema, not_permitted, schema_not_found
+from broker.registry.calls import LARGEST, LATEST, Call, Change, described, places, require_subject
+from broker.registry.errors import (
+    Code,
+    RegistryError,
+    invalid_schema,
+    not_permitted,
+    schema_not_found,
+    version_not_found,
+)
 from broker.registry.formats.parsed import Given, Parsed, Work
 from broker.registry.levels import Earlier, problems
 from broker.registry.records import AVRO, Reference, Schema
@@ -23,7 +30,7 @@ IMPORTS = (IMPORT, FORWARD)
 
 
 class Wanted(NamedTuple):
-    """What a body asks for. `more` are its metadata and rules, which are kept as they are. `is_own`: it has a text."""
+    """What a body asks for. `more` are its metadata and rules. `is_own`: it has a text."""
 
     kind: str
     text: str
@@ -44,7 +51,7 @@ def wanted(call: Call) -> Wanted:
         kind.upper(),
         text or "",
         tuple(_reference(call, each) for each in body.get("references") or ()),
-        _more(body),
+        metadata.given(body),
         _number(body, "version"),
         _number(body, "id"),
     )
@@ -68,16 +75,6 @@ def _reference(call: Call, given: Any) -> Reference:
     return Reference(given["name"], given["subject"], version)
 
 
-def _more(body: Mapping[str, Any]) -> dict[str, Any]:
-    more = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name) is not None}
-    if any(not isinstance(value, dict) for value in more.values()):
-        raise RegistryError(Code.UNPROCESSABLE, "metadata and ruleSet must be objects")
-    for part in ("tags", "properties"):
-        if not isinstance(more.get("metadata", {}).get(part), dict | None):
-            raise RegistryError(Code.UNPROCESSABLE, f"{part} of metadata must be an object")
-    return more
-
-
 def _number(body: Mapping[str, Any], name: str) -> int | None:
     """A number from 1 on; None for what clients write if they have none."""
     value = body.get(name)
@@ -94,6 +91,11 @@ class Understood(NamedTuple):
     wanted: Wanted
     parsed: Parsed
     text: str
+
+    def completed(self, before: Schema | None, config: Config) -> Understood:
+        """With the metadata and rules that it has after this version."""
+        more = metadata.completed(self.wanted.more, before, config.defaults, config.overrides)
+        return self._replace(wanted=self.wanted._replace(more=more))
 
     @property
     def md5(self) -> bytes:
@@ -117,23 +119,22 @@ async def register(call: Call) -> Change:
     if not names.is_valid(subject):
         raise RegistryError(Code.INVALID_SUBJECT, f"The specified subject '{subject}' is not valid.")
     asked = _or_previous(call, wanted(call))
+    new, live = await _understood(call, asked, config), state.versions(subject)
+    if asked.is_own and not (config.defaults or config.overrides):
+        same = await _match(call, new, live)  # it may be asked for in any mode
+        if same is not None and asked.version in (None, same.version) and asked.id in (None, same.id):
+            return Change((), _registered(asked, same))
     mode = mode_of(state, subject)
     _check_mode(subject, mode, asked)
-    new = await _understood(call, asked, config)
-    context, live = names.parse(subject).context, state.versions(subject)
-    known, given_id = state.id_of(context, new.md5), asked.id
-    if known is not None and given_id in (None, known):
-        here = [schema for schema in live if schema.id == known]
-        if asked.version is None and here:
-            return Change((), _registered(asked, here[-1]))
-        given_id = known
+    if mode not in IMPORTS:
+        new = new.completed(live[-1] if live else None, config)
     if asked.version is None:
-        same = await _same(call, new, [schema for schema in live if given_id in (None, schema.id)])
+        same = await _match(call, new, [schema for schema in live if asked.id in (None, schema.id)])
         if same is not None:
             return Change((), _registered(asked, same))
     if mode not in IMPORTS and not call.flag("force"):
         await _require_compatible(call, config, new, live)
-    return _added(call, new, given_id, mode)
+    return _added(call, new, mode)
 
 
 def _or_previous(call: Call, asked: Wanted) -> Wanted:
@@ -155,8 +156,11 @@ def _check_mode(subject: str, mode: str, asked: Wanted) -> None:
         raise not_permitted(f"Subject {subject} is not in read-write mode: in {mode} mode a schema comes with its id")
 
 
-async def _same(call: Call, new: Understood, versions: Sequence[Schema]) -> Schema | None:
-    """The latest of these versions that differs from the schema only in what has no meaning."""
+async def _match(call: Call, new: Understood, versions: Sequence[Schema]) -> Schema | None:
+    """The latest of these versions that is the schema, or else differs from it only in what has no meaning."""
+    exact = [schema for schema in versions if schema.md5 == new.md5]
+    if exact:
+        return exact[-1]
     candidates = [
         (schema, call.schemas.of(call.state, schema))
         for schema in reversed(versions)
@@ -180,9 +184,7 @@ async def _same(call: Call, new: Understood, versions: Sequence[Schema]) -> Sche
 
 def _agree(schema: Schema, asked: Wanted) -> bool:
     """Whether a version has the references, metadata and rules of a request."""
-    if asked.references and asked.references != schema.references:
-        return False
-    return all(schema.value.get(name) == asked.more.get(name) for name in ("metadata", "ruleSet"))
+    return (not asked.references or asked.references == schema.references) and metadata.agree(schema, asked.more)
 
 
 async def _require_compatible(call: Call, config: Config, new: Understood, live: Sequence[Schema]) -> None:
@@ -196,9 +198,11 @@ async def _require_compatible(call: Call, config: Config, new: Understood, live:
 
 
 async def _problems(call: Call, config: Config, new: Understood, live: Sequence[Schema]) -> list[str]:
+    group = metadata.property_of(new.wanted.more, config.group)
     earlier = [
         Earlier(schema.version, schema.kind, _parsed_later(call, schema.kind, call.schemas.of(call.state, schema)))
         for schema in live
+        if not config.group or metadata.property_of(schema.value, config.group) == group
     ]
     kind = new.wanted.kind
     return await call.schemas.run(lambda: problems(config.level, config.policy, kind, new.parsed, earlier, Work()))
@@ -208,10 +212,12 @@ def _parsed_later(call: Call, kind: str, given: Given) -> Callable[[], Parsed]:
     return lambda: call.schemas.parse(kind, given)
 
 
-def _added(call: Call, new: Understood, given_id: int | None, mode: str) -> Change:
+def _added(call: Call, new: Understood, mode: str) -> Change:
     """The records of a new version."""
     subject, state, asked = call.subject, call.state, new.wanted
     context = names.parse(subject).context
+    known = state.id_of(context, new.md5)
+    given_id = known if asked.id is None else asked.id
     versions = state.versions(subject, deleted=True)
     following = versions[-1].version + 1 if versions else 1
     version = asked.version or following
@@ -246,32 +252,18 @@ def _registered(asked: Wanted, schema: Schema) -> dict[str, Any]:
 
 async def look_up(call: Call) -> dict[str, Any]:
     """The version of a subject that a schema is. Without a context, that of other contexts will do."""
-    config, asked = config_of(call, call.subject), wanted(call)
-    if not asked.text.strip():
-        require_subject(call, deleted=call.flag("deleted"))
-        raise schema_not_found()
-    new = await _understood(call, asked, config)
-    found = await _found(call, new)
-    if found is None:
-        require_subject(call, deleted=call.flag("deleted"))
-        raise schema_not_found()
-    return await formatted(call, found)
-
-
-async def _found(call: Call, new: Understood) -> Schema | None:
-    subject = names.parse(call.subject)
-    places = [call.subject]
-    if subject.context == names.DEFAULT:
-        places += [names.Subject(context, subject.name).text for context in call.state.contexts]
-    for place in places:
-        versions = call.state.versions(place, deleted=call.flag("deleted"))
-        for schema in reversed(versions):
-            if schema.md5 == new.md5:
-                return schema
-        same = await _same(call, new, versions)
-        if same is not None:
-            return same
-    return None
+    config, asked, deleted = config_of(call, call.subject), wanted(call), call.flag("deleted")
+    if asked.text.strip():
+        new = await _understood(call, asked, config)
+        for place in places(call):
+            versions, latest = call.state.versions(place, deleted=deleted), call.state.version(place, LATEST)
+            completed = new if latest is None else new.completed(latest, config_of(call, place))
+            for each in (new,) if completed.md5 == new.md5 else (new, completed):
+                found = await _match(call, each, versions)
+                if found is not None:
+                    return await formatted(call, found)
+    require_subject(call, deleted=deleted)
+    raise schema_not_found()
 
 
 async def formatted(call: Call, schema: Schema) -> dict[str, Any]:
@@ -286,9 +278,11 @@ async def formatted(call: Call, schema: Schema) -> dict[str, Any]:
 async def check(call: Call) -> dict[str, Any]:
     """Whether a schema could follow one version, or without a version in the path all that the level asks for."""
     live = call.state.versions(call.subject)
-    if "version" in call.named:
-        latest_of_none = call.version == LATEST and not live
-        live = [] if latest_of_none else [existing(call, deleted=False)] if live else _no_version(call)
+    if "version" in call.named and (live or call.version != LATEST):
+        version = call.state.version(call.subject, call.version)
+        if version is None:
+            raise version_not_found(call.version)
+        live = [version]
     config, verbose = config_of(call, call.subject), call.flag("verbose")
     try:
         asked = wanted(call)
@@ -300,7 +294,3 @@ async def check(call: Call) -> dict[str, Any]:
             raise
         found = [str(error)]
     return {"is_compatible": not found, **({"messages": found} if verbose else {})}
-
-
-def _no_version(call: Call) -> list[Schema]:
-    raise RegistryError(Code.VERSION_NOT_FOUND, f"Version {call.version} not found.")

@@ -16,6 +16,7 @@ from broker.registry.calls import Answer, Asked, Call, Change, Defaults
 from broker.registry.errors import Code, RegistryError
 from broker.registry.rights import Rights
 from broker.registry.schemas import Schemas
+from broker.registry.state import State
 from broker.registry.topic import ElsewhereError, SchemasTopic
 from broker.testkit.control.topic_reader import to_the_end
 
@@ -38,7 +39,7 @@ class Registry:
         config = node.local.config
         self.topic = SchemasTopic(node)
         self.schemas = Schemas(node.base.seams.workers)
-        self._defaults = Defaults(config.string(LEVEL).upper(), config.boolean(MODES_CHANGE))
+        self._defaults = Defaults(config.string(LEVEL).upper(), config.boolean(MODES_CHANGE), node.cluster.id)
         self._forward = forward
 
     async def answer(self, asked: Asked, rights: Rights, *, forwarded: bool = False) -> Answer:
@@ -52,13 +53,11 @@ class Registry:
                 return failed(RegistryError(Code.NO_LEADER, f"This node does not lead: {error}"))
             return await self._forward(error.leader, asked, rights)
         except Exception:
-            logger.exception("unexpected error in the schema registry", method=asked.method, path=asked.path[:200])
+            logger.exception("unexpected error in the schema registry", method=asked.method, target=asked.target[:200])
             return failed(RegistryError(Code.STORE_ERROR, "unexpected error: the broker's log has it"))
 
     async def _answer(self, asked: Asked, rights: Rights) -> Any:
         found = rest.find(asked)
-        if found.row.right is not None:
-            rights.require(found.row.right, _subject_of(found))
         if found.row.writes:
             return await to_the_end(self._change(found, rights))  # its client may go away meanwhile
         return await found.row.handler(self._call(found, rights, await self.topic.state()))
@@ -73,8 +72,12 @@ class Registry:
             Code.STORE_ERROR, f"Others write to {self.topic.name} all the time: no registry may but this"
         )
 
-    def _call(self, found: rest.Found, rights: Rights, state: Any) -> Call:
-        return Call(found.asked, found.named, state, self.schemas, rights, self._defaults)
+    def _call(self, asked: rest.Found, rights: Rights, state: State) -> Call:
+        """Raises RegistryError if the user may not do it."""
+        found = rest.with_alias(asked, state)
+        if found.row.right is not None:
+            rights.require(found.row.right, _subject_of(found))
+        return Call(found.named, found.query, found.given, state, self.schemas, rights, self._defaults)
 
 
 def _subject_of(found: rest.Found) -> str | None:

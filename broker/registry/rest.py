@@ -7,14 +7,16 @@ everything, are the cluster's.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from broker.registry import deletion, reads, registration, settings
 from broker.registry import subjects as names
 from broker.registry.calls import Asked, Call
 from broker.registry.errors import Code, RegistryError
+from broker.registry.settings import aliased
+from broker.registry.state import State
 from metadata.acls import AclOperation
 
 DESCRIBE, WRITE, DELETE = AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.DELETE
@@ -35,12 +37,15 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row("GET", "/", reads.root),
+    Row("GET", "/", reads.nothing),
+    Row("POST", "/", reads.nothing),
+    Row("GET", "/v1/metadata/id", reads.cluster),
     Row("GET", "/v1/metadata/version", reads.server_version),
     Row("GET", "/contexts", reads.contexts),
     Row("GET", "/subjects", reads.list_subjects),
     Row("POST", "/subjects/{subject}", registration.look_up, DESCRIBE),
     Row("DELETE", "/subjects/{subject}", deletion.delete_subject, DELETE, writes=True),
+    Row("GET", "/subjects/{subject}/metadata", reads.latest_with_metadata, DESCRIBE),
     Row("GET", "/subjects/{subject}/versions", reads.list_versions, DESCRIBE),
     Row("POST", "/subjects/{subject}/versions", registration.register, WRITE, writes=True),
     Row("GET", "/subjects/{subject}/versions/{version}", reads.get_version, DESCRIBE),
@@ -74,11 +79,12 @@ ROWS = (
 
 
 class Found(NamedTuple):
-    """The row for a request, and what its path and the context before it name."""
+    """The row for a request, what its path and the context before it name, its query, and its body as it was given."""
 
     row: Row
     named: Mapping[str, str]
-    asked: Asked
+    query: Mapping[str, Sequence[str]]
+    given: Any
 
 
 _PATHS: dict[int, list[tuple[list[str], Row]]] = {}
@@ -92,39 +98,48 @@ def find(asked: Asked) -> Found:
 
     Raises RegistryError.
     """
-    parts = asked.path.strip("/").split("/")
-    context = names.DEFAULT
+    path, _, query = asked.target.partition("?")
+    parts = path.strip("/").split("/")
+    context = ""
     if parts[0] == "contexts" and len(parts) > 2:
-        context, parts = unquote(parts[1]), parts[2:]
-    other_method = False
-    for pattern, row in _PATHS.get(len(parts), ()):
-        named = _match(pattern, parts)
-        if named is None:
-            continue
-        if row.method == asked.method:
-            return Found(row, *_in_context(context, named, asked))
-        other_method = True
-    if other_method:
-        raise RegistryError(Code.METHOD_NOT_ALLOWED, "HTTP 405 Method Not Allowed")
+        context, parts = names.context_prefix(unquote(parts[1])), parts[2:]
+    matched = [(row, _match(pattern, parts)) for pattern, row in _PATHS.get(len(parts), ())]
+    rows = [(row, named) for row, named in matched if named is not None]
+    for row, named in rows:
+        if row.method == asked.method.replace("HEAD", "GET"):
+            return Found(row, *_in_context(context, row, named, parse_qs(query, keep_blank_values=True)), asked.body)
+    if rows:
+        expected = ", ".join(row.method for row, _ in rows)
+        raise RegistryError(Code.METHOD_NOT_ALLOWED, f"HTTP 405 Method Not Allowed: expected {expected}")
     raise RegistryError(Code.NOT_FOUND, "HTTP 404 Not Found")
 
 
 def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
     named: dict[str, str] = {}
     for expected, part in zip(pattern, parts, strict=True):
-        if expected.startswith("{"):
+        if expected.startswith("{") and part:
             named[expected[1:-1]] = unquote(part)
         elif expected != part:
             return None
     return named
 
 
-def _in_context(context: str, named: dict[str, str], asked: Asked) -> tuple[Mapping[str, str], Asked]:
-    if context == names.DEFAULT:
-        return named, asked
-    if "subject" in named:
-        return {**named, "subject": names.in_context(context, named["subject"])}, asked
-    query = dict(asked.query)
-    for name in ("subject", "subjectPrefix"):
-        query[name] = names.in_context(context, query.get(name, ""))
-    return named, asked._replace(query=query)
+def with_alias(found: Found, state: State) -> Found:
+    """The same request of the subject that is meant, if it names an alias."""
+    if found.row.path.startswith("/schemas/ids") and "subject" in found.query:
+        return found._replace(query={**found.query, "subject": [aliased(state, found.query["subject"][0])]})
+    if "/subjects/{subject}" in found.row.path:
+        return found._replace(named={**found.named, "subject": aliased(state, found.named["subject"])})
+    return found
+
+
+def _in_context(
+    prefix: str, row: Row, named: dict[str, str], query: dict[str, list[str]]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """What a request names, and its query, with the subjects in a context."""
+    if prefix:
+        if "subject" in named or row.path in ("/config", "/mode"):  # of the context itself
+            named["subject"] = names.in_context(prefix, named.get("subject", ""))
+        for name in ("subject", "subjectPrefix"):
+            query[name] = [names.in_context(prefix, query.get(name, [""])[0])]
+    return named, query

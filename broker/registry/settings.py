@@ -17,36 +17,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from broker.registry import records
+from broker.registry import metadata, records
 from broker.registry import subjects as names
 from broker.registry.calls import Call, Change
 from broker.registry.errors import Code, RegistryError, not_permitted, subject_not_found
 from broker.registry.formats.parsed import POLICIES, STRICT
 from broker.registry.levels import LEVELS
+from broker.registry.metadata import METADATA, RULES, More
 from broker.registry.state import State
 
 READWRITE, IMPORT, FORWARD = "READWRITE", "IMPORT", "FORWARD"
 READ_ONLY = ("READONLY", "READONLY_OVERRIDE")
 MODES = (READWRITE, *READ_ONLY, IMPORT, FORWARD)
-_FLAGS = ("normalize", "validateFields")
-_LATER = (
-    "alias",
-    "compatibilityGroup",
-    "defaultMetadata",
-    "overrideMetadata",
-    "defaultRuleSet",
-    "overrideRuleSet",
-    "validateNewSchemas",
-    "validateRules",
-)
+_FLAGS = {"normalize", "validateFields"}
+_TEXTS = {"alias", "compatibilityGroup"}
+_AROUND = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+_LATER = ("aliasForDeks", "validateNewSchemas", "validateRules")
 
 
 class Config(NamedTuple):
-    """What counts for a subject."""
+    """What counts for a subject. With a `group`, schemas are compared with those that have its value as a property.
+
+    `defaults` and `overrides` are metadata and rules that go around those of a schema.
+    """
 
     level: str
     policy: str
     normalize: bool
+    group: str
+    defaults: More
+    overrides: More
 
 
 def _chain(subject: str | None) -> Iterator[str | None]:
@@ -67,11 +67,27 @@ def config_of(call: Call, subject: str | None) -> Config:
     found = _nearest(call.state.configs, subject)
     level = str(found.get("compatibilityLevel") or call.defaults.level).upper()
     policy = str(found.get("compatibilityPolicy") or STRICT).upper()
+    own = next((values for place in _chain(subject) if (values := call.state.configs.get(place))), {})
     return Config(
         level if level in LEVELS else call.defaults.level,
         policy if policy in POLICIES else STRICT,
         found.get("normalize") is True,
+        str(found.get("compatibilityGroup") or ""),
+        _around(own, "default"),
+        _around(own, "override"),
     )
+
+
+def _around(values: Mapping[str, Any], which: str) -> More:
+    named = {METADATA: f"{which}Metadata", RULES: f"{which}RuleSet"}
+    return {part: values[name] for part, name in named.items() if values.get(name) is not None}
+
+
+def aliased(state: State, text: str) -> str:
+    """The subject that is meant by one that may have another as `alias`."""
+    subject = names.normalized(text)
+    alias = state.configs.get(subject, {}).get("alias")
+    return names.referred(alias, subject) if isinstance(alias, str) and alias else subject
 
 
 def _nearest(values: Mapping[str | None, Mapping[str, Any]], subject: str | None) -> dict[str, Any]:
@@ -117,40 +133,45 @@ def _without_subject(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def put_config(call: Call) -> Change:
-    """Set a level; what the request does not name stays."""
-    scope, body = _settable(call), call.body
-    level = body.get("compatibility")
-    if level is not None and str(level).upper() not in LEVELS:
-        raise RegistryError(
-            Code.INVALID_LEVEL, f"Invalid compatibility level. Valid values are {', '.join(LEVELS).lower()}"
-        )
-    policy = body.get("compatibilityPolicy")
-    if policy is not None and str(policy).upper() not in POLICIES:
-        raise RegistryError(Code.UNPROCESSABLE, f"compatibilityPolicy must be one of {', '.join(POLICIES)}")
-    for name in _FLAGS:
-        if not isinstance(body.get(name), bool | None):
-            raise RegistryError(Code.UNPROCESSABLE, f"{name} must be true or false")
-    for name in _LATER:
-        if body.get(name) is not None:
-            raise RegistryError(Code.UNPROCESSABLE, f"{name} is not supported by this registry: leave it out")
+    """Set a level; what the request does not name stays, and what it names as null goes."""
+    scope = _settable(call)
+    changes = _changes(call.body)
     require_writable(call.state, scope)
-    value = dict(call.state.configs.get(scope, {}))
-    if level is not None:
-        value["compatibilityLevel"] = str(level).upper()
-    if policy is not None:
-        value["compatibilityPolicy"] = str(policy).upper()
-    value |= {name: body[name] for name in _FLAGS if body.get(name) is not None}
+    value = {**call.state.configs.get(scope, {}), **changes}
+    value = {name: content for name, content in value.items() if content is not None}
     answer = _without_subject(value)
     if "compatibilityLevel" in answer:
         answer = {"compatibility": answer.pop("compatibilityLevel"), **answer}
     return Change([records.setting("CONFIG", scope, _without_subject(value))], answer)
 
 
+def _changes(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a body names, None for those that it unsets. Raises RegistryError."""
+    changes: dict[str, Any] = {name: None for name in (*_FLAGS, *_TEXTS, *_AROUND) if name in body}
+    for name, stored, known, code in (
+        ("compatibility", "compatibilityLevel", LEVELS, Code.INVALID_LEVEL),
+        ("compatibilityPolicy", "compatibilityPolicy", POLICIES, Code.UNPROCESSABLE),
+    ):
+        if name in body:
+            changes[stored] = None if body[name] is None else str(body[name]).upper()
+            if changes[stored] not in (None, *known):
+                raise RegistryError(code, f"Invalid {name}. Valid values are {', '.join(known)}")
+    for kind, what, of_kind in ((bool, "true or false", _FLAGS), (str, "a text", _TEXTS)):
+        for name in changes.keys() & of_kind:
+            if not isinstance(body[name], kind | None):
+                raise RegistryError(Code.UNPROCESSABLE, f"{name} must be {what}")
+            changes[name] = body[name]
+    for name in _LATER:
+        if body.get(name) is not None:
+            raise RegistryError(Code.UNPROCESSABLE, f"{name} is not supported by this registry: leave it out")
+    return changes | metadata.given(body, _AROUND)
+
+
 async def delete_config(call: Call) -> Change:
     """Let the level be that of the next place; the answer is the one that was set."""
     scope = call.scope
-    if scope is not None and scope not in call.state.configs:
-        raise subject_not_found(scope)
+    if scope not in (None, names.GLOBAL, *call.state.configs):
+        raise subject_not_found(str(scope))
     require_writable(call.state, scope)
     before = {"compatibilityLevel": call.defaults.level, **call.state.configs.get(scope, {})}
     return Change([records.setting("CONFIG", scope, None)], _without_subject(before))
@@ -180,10 +201,10 @@ async def get_mode(call: Call) -> dict[str, str]:
 
 
 async def put_mode(call: Call) -> Change:
-    """Set a mode. To import is for where nothing is, unless `force` is given."""
-    scope, given = _settable(call), call.body.get("mode")
-    mode = str(given).upper()
-    if mode not in MODES:
+    """Set a mode, or unset it (null). To import is for where nothing is, unless `force` is given."""
+    scope, given = _settable(call), call.body.get("mode", "")
+    mode = None if given is None else str(given).upper()
+    if mode not in (None, *MODES):
         raise RegistryError(Code.INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}.")
     if mode == FORWARD and scope != names.GLOBAL:
         raise RegistryError(Code.INVALID_MODE, "Forward mode only supported on global level")
@@ -191,7 +212,8 @@ async def put_mode(call: Call) -> Change:
     written = []
     if mode == IMPORT and mode_of(call.state, scope) != IMPORT and not call.flag("force"):
         written = _cleared(call.state, scope)
-    return Change([*written, records.setting("MODE", scope, {"mode": mode})], {"mode": given})
+    value = None if mode is None else {"mode": mode}
+    return Change([*written, records.setting("MODE", scope, value)], {"mode": given})
 
 
 def _cleared(state: State, scope: str | None) -> list[records.Written]:
@@ -216,8 +238,8 @@ async def delete_mode(call: Call) -> Change:
     scope = call.scope
     found = call.state.modes.get(scope)
     recursive = call.flag("recursive")
-    if found is None and scope is not None and not recursive:
-        raise subject_not_found(scope)
+    if found is None and scope not in (None, names.GLOBAL) and not recursive:
+        raise subject_not_found(str(scope))
     _require_mode_may_change(call)
     written = [records.setting("MODE", scope, None)]
     if recursive and (scope is None or not names.parse(scope).name):

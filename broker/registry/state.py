@@ -61,10 +61,9 @@ class State:
         return [schema for schema in found if deleted or not schema.is_deleted]
 
     def version(self, subject: str, version: int, *, deleted: bool = False) -> Schema | None:
-        """One version; -1 is the latest of those that are not deleted, or with `deleted` of all."""
+        """One version, with `deleted` also if it is soft-deleted; -1 is the latest that is not."""
         if version == -1:
-            found = self.versions(subject) or (self.versions(subject, deleted=True) if deleted else [])
-            return found[-1] if found else None
+            return next(iter(reversed(self.versions(subject))), None)
         schema = self.subjects.get(subject, {}).get(version)
         return None if schema is None or (schema.is_deleted and not deleted) else schema
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.registry.errors import Code, RegistryError
+
 DEFAULT = "."
 GLOBAL = ":.__GLOBAL:"
 ANY = ":*:"
@@ -54,12 +56,17 @@ def normalized(text: str) -> str:
     return parse(text).text
 
 
-def in_context(context: str, text: str) -> str:
-    """A subject that a request names below `/contexts/CONTEXT`."""
-    if text.startswith(":.") or context in ("", DEFAULT):
-        return text
-    named = context.strip(":")
-    return f":{named if named.startswith('.') else '.' + named}:{text}"
+def context_prefix(text: str) -> str:
+    """How subjects begin below `/contexts/CONTEXT`; empty for the default context. Raises RegistryError."""
+    name = text.removeprefix(":").removesuffix(":")
+    if ":" in name:
+        raise RegistryError(Code.BAD_REQUEST, f"Context name '{name[:100]}' cannot contain a colon")
+    return Subject(name if name.startswith(".") else f".{name}", "").prefix
+
+
+def in_context(prefix: str, text: str) -> str:
+    """A subject, or the beginning of some, in this context unless it names one itself."""
+    return text if text.startswith((":.", ANY)) else prefix + text
 
 
 def referred(text: str, by: str) -> str:

@@ -147,8 +147,7 @@ class Validation:
 
     async def _answer(self, path: str) -> Any:
         """None for what the registry does not have. Raises UnansweredError."""
-        path, _, query = path.partition("?")
-        status, value = await self._ask("GET", path, **dict(part.split("=") for part in query.split("&") if part))
+        status, value = await self._ask("GET", path)
         if status == NOT_FOUND:
             return None
         if status != 200:

@@ -139,8 +139,7 @@ def workers_of(node: Node) -> Workers:
 
 async def answer(node: Node, path: str) -> Any:
     """What the registry answers; None for 404. Raises ControlError."""
-    path, _, query = path.partition("?")
-    return await ask(node, "GET", path, missing=None, **dict(part.split("=") for part in query.split("&") if part))
+    return await ask(node, "GET", path, missing=None)
 
 
 _REFUSED = object()

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
@@ -34,8 +34,7 @@ REGISTRY = {"schema.registry.listeners": "http://127.0.0.1:0"}
 
 async def ask(rig: Rig, method: str, path: str, content: Any = None) -> Any:
     assert rig.node.registry is not None
-    path, _, query = path.partition("?")
-    status, value = await rig.node.registry.ask(method, path, content, **dict(parse_qsl(query)))
+    status, value = await rig.node.registry.ask(method, path, content)
     assert status == 200, value
     return value
 

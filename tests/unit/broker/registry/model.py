@@ -28,7 +28,6 @@ Shape = tuple[str, ...]
 
 SHAPES: tuple[Shape, ...] = tuple(filter(None, (tuple(filter(None, fields)) for fields in product(*FIELDS))))
 TEXTS = {shape: json.dumps(record(*shape), separators=(",", ":")) for shape in SHAPES}
-SHAPE_OF = {text: shape for shape, text in TEXTS.items()}
 
 
 class Call(NamedTuple):
@@ -45,34 +44,26 @@ class Call(NamedTuple):
     @property
     def request(self) -> tuple[str, str, Any]:
         """Method, path and body."""
-        base, flag = f"/subjects/{self.subject}", str(self.flag).lower()
-        schema = body(TEXTS[self.shape]) if self.shape else None
-        match self.what:
-            case "register":
-                return "POST", f"{base}/versions", schema
-            case "look_up":
-                return "POST", f"{base}?deleted={flag}", schema
-            case "check":
-                return "POST", f"/compatibility{base}/versions", schema
-            case "subjects":
-                return "GET", f"/subjects?deleted={flag}", None
-            case "versions":
-                return "GET", f"{base}/versions?deleted={flag}", None
-            case "version":
-                return "GET", f"{base}/versions/{self.version}?deleted={flag}", None
-            case "by_id":
-                return "GET", f"/schemas/ids/{self.id}", None
-            case "uses":
-                return "GET", f"/schemas/ids/{self.id}/versions?deleted={flag}", None
-            case "delete_subject":
-                return "DELETE", f"{base}?permanent={flag}", None
-            case "delete_version":
-                return "DELETE", f"{base}/versions/{self.version}?permanent={flag}", None
-            case "level":
-                return "GET", f"/config/{self.subject}".rstrip("/"), None
-            case "set_level":
-                return "PUT", f"/config/{self.subject}".rstrip("/"), {"compatibility": self.level}
-        raise AssertionError(self.what)
+        schema = body(TEXTS[self.shape]) if self.shape else {"compatibility": self.level} if self.level else None
+        subject, flag = self.subject, str(self.flag).lower()
+        method, path = REQUESTS[self.what].format(subject=subject, version=self.version, flag=flag, id=self.id).split()
+        return method, path.rstrip("/"), schema if method in ("POST", "PUT") else None
+
+
+REQUESTS = {
+    "register": "POST /subjects/{subject}/versions",
+    "look_up": "POST /subjects/{subject}?deleted={flag}",
+    "check": "POST /compatibility/subjects/{subject}/versions",
+    "subjects": "GET /subjects?deleted={flag}",
+    "versions": "GET /subjects/{subject}/versions?deleted={flag}",
+    "version": "GET /subjects/{subject}/versions/{version}?deleted={flag}",
+    "by_id": "GET /schemas/ids/{id}",
+    "uses": "GET /schemas/ids/{id}/versions?deleted={flag}",
+    "delete_subject": "DELETE /subjects/{subject}?permanent={flag}",
+    "delete_version": "DELETE /subjects/{subject}/versions/{version}?permanent={flag}",
+    "level": "GET /config/{subject}",
+    "set_level": "PUT /config/{subject}",
+}
 
 
 @dataclass(slots=True)
@@ -183,9 +174,7 @@ class Model:
     def _found(self, call: Call, *, deleted: bool) -> tuple[int, Version]:
         some = self._some(call.subject, deleted=deleted)
         if call.version == "latest":
-            number = max(
-                at for at, each in some.items() if not each.deleted or all(one.deleted for one in some.values())
-            )
+            number = max((at for at, each in some.items() if not each.deleted), default=0)
         else:
             number = int(call.version)
         if number not in some:

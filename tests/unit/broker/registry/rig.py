@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 from broker.registry.calls import Answer, Asked
 from broker.registry.registry import Registry
@@ -22,9 +22,7 @@ class Asking:
         self.registry = registry or Registry(rig.node)
 
     async def answer(self, method: str, path: str, body: Any = None, rights: Rights | None = None) -> Answer:
-        path, _, query = path.partition("?")
-        asked = Asked(method, path, dict(parse_qsl(query)), body)
-        answer = await self.registry.answer(asked, rights or Rights())
+        answer = await self.registry.answer(Asked(method, path, body), rights or Rights())
         return Answer(answer.status, json.loads(json.dumps(answer.value)))  # as it is on the wire
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:

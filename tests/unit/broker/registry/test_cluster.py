@@ -40,9 +40,7 @@ class Registries(ClusterRig):
         forwarding.begin(self.registries[node_id])
 
     async def answer(self, node_id: int, method: str, path: str, given: Any = None, **more: Any) -> Answer:
-        path, _, query = path.partition("?")
-        asked = Asked(method, path, dict(part.split("=") for part in query.split("&") if part), given)
-        return await self.during(self.registries[node_id].answer(asked, Rights(), **more))
+        return await self.during(self.registries[node_id].answer(Asked(method, path, given), Rights(), **more))
 
     async def register(self, node_id: int, subject: str, schema: Any) -> Any:
         answer = await self.answer(node_id, "POST", f"/subjects/{subject}/versions", body(schema))

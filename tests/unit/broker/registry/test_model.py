@@ -17,16 +17,18 @@ from tests.unit.broker.testkit.control.asking import control
 CALLS, LIVES = 60, 3
 SEEDS, MORE_SEEDS = 5, 100
 COMPACTED = {"cleanup_policy": "compact"}
+FLUSHED = {"log.flush.interval.messages": "1"}
+"""So that nothing that was answered is lost even if the machine fails."""
 
 
 async def lived(seed: int) -> tuple[Rig, Model]:
     """A node after so many calls and crashes, each call answered as the model does; and the model."""
     chance, model = random.Random(seed), Model()
-    rig = Rig()
+    rig = Rig(config=FLUSHED)
     await rig.start()
     for life in range(LIVES):
         if life:
-            rig = await rig.crash(Unsynced.KEPT)  # kill -9: what was written is there
+            rig = await begun_again(rig, chance)
             await require_same(Asking(rig), model)
         asking = Asking(rig)
         for _ in range(CALLS):
@@ -34,6 +36,16 @@ async def lived(seed: int) -> tuple[Rig, Model]:
         for call in forget_the_last(model):
             await require_answer(asking, model, call)
     return rig, model
+
+
+async def begun_again(rig: Rig, chance: random.Random) -> Rig:
+    """The node after a restart, a kill or the failure of its machine."""
+    if chance.random() < 0.7:
+        return await rig.crash(chance.choice(list(Unsynced)))
+    await rig.stop()
+    again = Rig(fs=rig.fs, clock=rig.clock, config=FLUSHED)
+    await again.start()
+    return again
 
 
 async def require_answer(asking: Asking, model: Model, call: Call) -> None:
