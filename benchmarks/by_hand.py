@@ -7,9 +7,11 @@ import struct
 import time
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from protocol.primitives import append_uvarint
+
+T = TypeVar("T")
 
 
 def text(value: str) -> bytes:
@@ -78,8 +80,8 @@ class Asker(asyncio.Protocol):
         return await asyncio.wait_for(self._answer, 60)
 
 
-async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    await asyncio.gather(*work)
+async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    return await asyncio.gather(*work)
 
 
 async def flood(askers: Sequence[Asker], requests: Sequence[bytes], seconds: float) -> float:

@@ -150,14 +150,16 @@ async def leave(members: Sequence[Member]) -> None:
         member.transport.close()
 
 
-async def coordinated(port: int, group: str) -> None:
-    """Wait until the coordinator of the group answers."""
+async def coordinated(port: int, group: str) -> int:
+    """Wait until the group has a coordinator: its port."""
     member = await connect(port, group)
     for _ in range(100):
-        if (await member.ask(frame(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], text(group), b"\0")))[4:6] == b"\0\0":
+        body = await member.ask(frame(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], text(group), b"\0"))
+        if body[4:6] == b"\0\0":
             break
         await asyncio.sleep(0.1)
     member.transport.close()
+    return int.from_bytes(body[-4:], "big")
 
 
 def one_pass(contender: Contender) -> dict[str, float]:
