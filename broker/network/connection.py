@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"".join(out))
         elif any(isinstance(part, UnreadBytes) for part in out):
             self._blocked |= SENDING
-            self._sending = GradualReply(out, self._transport)
+            self._sending = GradualReply(out, self._transport, self._outbox.turn)
             self._sending.work.add_done_callback(self._sent)
         else:
             self._transport.writelines(out)

@@ -9,18 +9,21 @@ from contextlib import ExitStack
 from protocol.primitives import Buffer, UnreadBytes
 
 PIECE = 1024 * 1024
-"""Bytes read and handed to the transport at a time."""
+"""Bytes read and handed to the transport at a time: of all connections one piece in a turn of the loop."""
 
 
 class GradualReply:
     """Sends the parts of a reply, one after the other, as `pause` and `resume` tell of the transport's room.
 
+    Replies that share a `turn` send one piece after the other, so that many of them do not keep the loop.
+
     Attributes:
         work: ends once the transport has all of it; raises KafkaError if a file cannot be read.
     """
 
-    def __init__(self, parts: Sequence[Buffer | UnreadBytes], transport: asyncio.Transport) -> None:
+    def __init__(self, parts: Sequence[Buffer | UnreadBytes], transport: asyncio.Transport, turn: asyncio.Lock) -> None:
         self._transport = transport
+        self._turn = turn
         self._room = asyncio.Event()
         self._room.set()
         self.work = asyncio.ensure_future(self._send(parts))
@@ -38,15 +41,18 @@ class GradualReply:
                     ready.append(part)
                     continue
                 for at in range(0, len(part), PIECE):
-                    ready.append(await self._read(part, at, min(PIECE, len(part) - at)))
-                    self._transport.writelines(ready)
+                    await self._send_piece(ready, part, at, min(PIECE, len(part) - at))
                     ready = []
-                    await asyncio.sleep(0)  # other connections' turn
                     await self._room.wait()
             self._transport.writelines(ready)
 
-    async def _read(self, part: UnreadBytes, at: int, size: int) -> Buffer:
-        piece = part.try_read(at, size)
-        if piece is None:  # a read that began goes on in its thread, and holds its file, even if this one is given up
-            piece = await asyncio.shield(part.read(at, size))
-        return piece
+    async def _send_piece(self, before: Sequence[Buffer], part: UnreadBytes, at: int, size: int) -> None:
+        async with self._turn:
+            piece = part.try_read(at, size)
+            if piece is not None:
+                self._transport.writelines([*before, piece])
+                await asyncio.sleep(0)  # the turn of connections with small replies
+                return
+        # a read that began goes on in its thread, and holds its file, even if this one is given up
+        piece = await asyncio.shield(part.read(at, size))
+        self._transport.writelines([*before, piece])

@@ -30,9 +30,13 @@ class Outbox:
     A write to a socket wakes its reader, which costs the writer about as much as a small request does. Connections
     whose readers share a thread, as a client's mostly do, cost one wakeup for all that is written in one go. The reply
     to a request that came alone is sent immediately.
+
+    Attributes:
+        turn: of the connections with a gradual reply, the one that sends its next piece has it.
     """
 
     def __init__(self, clock: Clock) -> None:
+        self.turn = asyncio.Lock()
         self._monotonic_ms = clock.monotonic_ms
         self._waiting: list[Replying] = []
         self._since_ms = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable
 
@@ -92,6 +93,24 @@ async def test_a_client_that_takes_little_costs_little(rig: Rig) -> None:
     (reply,) = client.replies()
     assert sent_records(reply) == {index: records(index) for index in LOGS}
     assert taken > sum(LOGS.values()) * BATCH / MOST_IN_MEMORY
+
+
+async def test_many_large_answers_take_turns_on_the_loop(rig: Rig) -> None:
+    clients = [rig.connect() for _ in range(5)]
+    for client in clients:
+        client.send("fetch", 12, **EVERYTHING)
+    clients[1].transport.reset()  # one of those that wait for their turn has gone
+    whole = sum(LOGS.values()) * BATCH * 4
+    before = 0
+    while before < whole:
+        await asyncio.sleep(0)
+        now = sum(len(client.transport.sent) for client in clients)
+        assert now - before <= PIECE + BATCH + 1000
+        before = now
+    await settle()
+    for client in (clients[0], *clients[2:]):
+        (reply,) = client.replies()
+        assert sent_records(reply) == {index: records(index) for index in LOGS}
 
 
 async def test_the_next_request_waits_until_the_answer_is_sent(rig: Rig) -> None:
