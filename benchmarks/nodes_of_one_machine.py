@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -41,11 +42,18 @@ class Nodes:
 
     def produce(self, connections: int) -> dict[str, float]:
         with Topic(self.servers, PARTITIONS) as topic:
-            found = AdminClient({"bootstrap.servers": self.servers}).list_topics(topic, timeout=30)
-            partitions = found.topics[topic].partitions
-            ports = [found.brokers[partitions[index].leader].port for index in range(PARTITIONS)]
-            rate, cpu = uvloop.run(measure(ports, self.pids, topic, connections))
+            rate, cpu = uvloop.run(measure(self._leaders(topic), self.pids, topic, connections))
         return {f"{connections} connections: requests/s": rate, f"{connections} connections: CPU us/request": cpu}
+
+    def _leaders(self, topic: str) -> list[int]:
+        """The port of each partition's leader, once the broker that is asked knows them."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        while True:
+            found = admin.list_topics(topic, timeout=30)
+            leaders = {index: one.leader for index, one in found.topics[topic].partitions.items()}
+            if len(leaders) == PARTITIONS and found.brokers.keys() >= set(leaders.values()):
+                return [found.brokers[leaders[index]].port for index in range(PARTITIONS)]
+            time.sleep(0.05)
 
     def heartbeats(self) -> dict[str, float]:
         port = int(self.servers.rpartition(":")[2])

@@ -8,6 +8,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 TOPICS_AT_ONCE = 500
@@ -77,9 +78,13 @@ class Row:
 
 
 def create(place: Place, names: list[str], partitions: int = 1, replicas: int = 1) -> None:
-    """Create topics, some hundreds in a request."""
+    """Create topics, some hundreds in a request; those of an earlier pass are there already."""
     admin = place.admin()
     for first in range(0, len(names), TOPICS_AT_ONCE):
         topics = [NewTopic(name, partitions, replicas) for name in names[first : first + TOPICS_AT_ONCE]]
         for done in admin.create_topics(topics, operation_timeout=SECONDS, request_timeout=SECONDS).values():
-            done.result(SECONDS)
+            try:
+                done.result(SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
