@@ -130,10 +130,17 @@ class RemoteSegments:
         segment = self._by_id[segment_id]
         return segment if offset <= segment.end_in(epoch) else None
 
-    def highest_offset(self, epoch: int) -> int:
-        """The highest offset of a leader epoch that was ever copied; -1 if none was."""
+    def highest_offset(self, epoch: int, log_start: int) -> int:
+        """The highest offset of a leader epoch that is copied, or was and now lies below the log's start; -1 if none.
+
+        A copy that was removed again, as its end became known too late, counts for nothing: else nobody would make
+        another one.
+        """
         known = self._epochs.get(epoch)
-        return -1 if known is None else known.highest
+        if known is None:
+            return -1
+        there = self._by_id[known.by_start[known.starts[-1]]].end_in(epoch) if known.starts else -1
+        return max(there, min(known.highest, log_start - 1))
 
     def of_epoch(self, epoch: int) -> list[RemoteSegment]:
         """What may be read of a leader epoch, in the order of offsets."""

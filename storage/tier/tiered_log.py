@@ -76,7 +76,7 @@ class TieredLog:
     def find_highest(self) -> int:
         """The last offset that is copied, by the leader epochs from the newest on; -1 if none is."""
         for epoch, _ in reversed(self.log.leader_epochs.entries):
-            highest = self.segments.highest_offset(epoch)
+            highest = self.segments.highest_offset(epoch, self.log.log_start_offset)
             if highest >= 0:
                 _, end = self.log.end_offset_for_epoch(epoch)
                 return min(highest, end - 1)

@@ -69,7 +69,7 @@ def test_a_remote_segment_is_found_by_leader_epoch_and_offset() -> None:
         assert found.id == UUID(int=number)
     for epoch, offset in ((0, 20), (3, 19), (3, 30), (1, 5)):
         assert segments.find(epoch, offset) is None
-    assert [segments.highest_offset(epoch) for epoch in (0, 3, 1)] == [19, 29, -1]
+    assert [segments.highest_offset(epoch, 0) for epoch in (0, 3, 1)] == [19, 29, -1]
     assert [one.id.int for one in segments.unreferenced()] == [3]
 
 
@@ -82,7 +82,7 @@ def test_who_has_copied_further_pushes_out_the_segments_of_an_earlier_leader() -
     assert [one.id.int for one in segments.unreferenced()] == [2]
 
 
-def test_a_segment_that_is_being_removed_cannot_be_found_and_its_highest_offset_stays() -> None:
+def test_a_segment_that_is_being_removed_is_not_there_and_counts_as_copied_below_the_logs_start_alone() -> None:
     segments, one = RemoteSegments("t-0"), segment(1, 0, 9)
     copied(segments, one)
     segments.take(to(one, DELETING))
@@ -90,7 +90,7 @@ def test_a_segment_that_is_being_removed_cannot_be_found_and_its_highest_offset_
     assert [each.id for each in segments.unreferenced()] == [one.id]
     segments.take(to(one, DELETED))
     assert list(segments) == []
-    assert segments.highest_offset(0) == 9
+    assert [segments.highest_offset(0, log_start) for log_start in (0, 5, 10, 99)] == [-1, 4, 9, 9]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(State)), max_size=40))
