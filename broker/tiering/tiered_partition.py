@@ -248,13 +248,14 @@ class TieredPartition:
     def _raise_log_start(self) -> None:
         """Let the log start behind the oldest segments that breach `retention.ms` or `.bytes`."""
         log, config = self.log, self.log.config
-        if not config.delete:
+        if not config.delete or max(config.retention_ms, config.retention_bytes) < 0:
             return
-        readable = self.tier.readable()
-        only_here = sum(one.size for one in log.segments if one.base_offset > self.tier.highest_offset)
-        left = only_here + sum(segment.size for segment in readable)
+        left = 0
+        if config.retention_bytes >= 0:
+            only_here = sum(one.size for one in log.segments if one.base_offset > self.tier.highest_offset)
+            left = only_here + sum(segment.size for segment in self.tier.readable())
         now_ms = self._remote.clock.wall_ms()
-        for segment in readable:
+        for segment in self.tier.readable():
             too_old = 0 <= config.retention_ms <= now_ms - segment.max_timestamp
             too_large = 0 <= config.retention_bytes <= left - segment.size
             if segment.end_offset >= log.log_start_offset and not too_old and not too_large:
@@ -263,14 +264,10 @@ class TieredPartition:
             log.increment_log_start_offset(min(segment.end_offset + 1, self.partition.high_watermark))
 
     def _unwanted(self) -> Iterator[RemoteSegment]:
-        """What no leader epoch refers to, lies below the log's start, or is of epochs before the log's first."""
-        log = self.log
-        entries = log.leader_epochs.entries
-        unreferenced = {segment.id for segment in self.tier.segments.unreferenced()}
-        for segment in self.tier.segments:
-            below = segment.end_offset < log.log_start_offset
-            earlier = bool(entries) and all(epoch < entries[0].epoch for epoch, _ in segment.epochs)
-            if (segment.id in unreferenced or below or earlier) and not self._is_at_work_elsewhere(segment):
+        """What nobody reads any more, except for what another broker is at work on."""
+        first_epoch = next((entry.epoch for entry in self.log.leader_epochs.entries), -1)
+        for segment in self.tier.segments.unwanted(self.log.log_start_offset, first_epoch):
+            if not self._is_at_work_elsewhere(segment):
                 yield segment
 
     def _is_at_work_elsewhere(self, segment: RemoteSegment) -> bool:

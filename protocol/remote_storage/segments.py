@@ -17,9 +17,10 @@ refers to is removed by whoever leads.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from uuid import UUID
 
 import structlog
@@ -71,24 +72,27 @@ class _Epoch:
 class RemoteSegments:
     """The segments of one partition."""
 
-    __slots__ = ("_by_id", "_epochs", "name")
+    __slots__ = ("_aborting", "_by_id", "_epochs", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._by_id: dict[UUID, RemoteSegment] = {}
         self._epochs: dict[int, _Epoch] = {}
+        self._aborting: list[tuple[int, UUID]] = []
+        """First offset and id of each finished segment with a transaction index, ascending: there may be few of many."""
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def __iter__(self) -> Iterator[RemoteSegment]:
         """All that are not forgotten, in the order of their offsets."""
-        return iter(sorted(self._by_id.values(), key=lambda one: (one.start_offset, one.event_timestamp)))
+        return iter(sorted(self._by_id.values(), key=_place))
 
     def clear(self) -> None:
         """Forget all, for the records to be replayed."""
         self._by_id.clear()
         self._epochs.clear()
+        self._aborting.clear()
 
     def get(self, segment_id: UUID) -> RemoteSegment | None:
         return self._by_id.get(segment_id)
@@ -112,9 +116,12 @@ class RemoteSegments:
         if segment.state is State.COPY_FINISHED:
             for epoch, first, end in segment.ends_of_epochs():
                 self._epochs.setdefault(epoch, _Epoch()).put(first, end, segment.id)
+            if not segment.txn_index_empty:
+                insort(self._aborting, (segment.start_offset, segment.id))
         elif segment.state is State.DELETE_STARTED:
             for epoch, first, _ in segment.ends_of_epochs():
                 self._epochs.setdefault(epoch, _Epoch()).remove(first, segment.id)
+            self._aborting = [one for one in self._aborting if one[1] != segment.id]
         elif segment.state is State.DELETE_FINISHED:
             del self._by_id[segment.id]
         return True
@@ -142,25 +149,40 @@ class RemoteSegments:
         there = self._by_id[known.by_start[known.starts[-1]]].end_in(epoch) if known.starts else -1
         return max(there, min(known.highest, log_start - 1))
 
-    def of_epoch(self, epoch: int) -> list[RemoteSegment]:
-        """What may be read of a leader epoch, in the order of offsets."""
-        known = self._epochs.get(epoch)
-        return [] if known is None else [self._by_id[known.by_start[start]] for start in known.starts]
+    def readable(self, epochs: Iterable[int]) -> Iterator[RemoteSegment]:
+        """What may be read of these leader epochs, which ascend: by offset, each segment once."""
+        seen: set[UUID] = set()
+        for known in filter(None, map(self._epochs.get, epochs)):
+            for start in known.starts:
+                segment_id = known.by_start[start]
+                if segment_id not in seen:
+                    seen.add(segment_id)
+                    yield self._by_id[segment_id]
 
-    def readable(self, epochs: Iterable[int]) -> list[RemoteSegment]:
-        """What may be read of these leader epochs, which ascend, each segment once."""
-        found = {segment.id: segment for epoch in epochs for segment in self.of_epoch(epoch)}
-        return list(found.values())
+    def aborting(self, offset: int) -> Iterator[RemoteSegment]:
+        """The finished segments with a transaction index that begin at an offset or later, by offset."""
+        place = bisect_left(self._aborting, offset, key=itemgetter(0))
+        return filter(None, (self._by_id.get(segment_id) for _, segment_id in self._aborting[place:]))
 
-    def unreferenced(self) -> list[RemoteSegment]:
-        """What no epoch refers to: copies that were given up or superseded, and what is half deleted."""
-        referred = {one for epoch in self._epochs.values() for one in epoch.by_start.values()}
-        return [segment for segment in self if segment.id not in referred]
+    def unwanted(self, log_start: int, first_epoch: int) -> list[RemoteSegment]:
+        """What no epoch refers to (copies that were given up or superseded, and what is half deleted), what lies below
+        the log's start, and what is of epochs before the log's first alone."""
+        referred: set[UUID] = set().union(*(epoch.by_start.values() for epoch in self._epochs.values()))
+        found = [
+            one
+            for one in self._by_id.values()
+            if one.id not in referred or one.end_offset < log_start or one.epochs[-1].epoch < first_epoch
+        ]
+        return sorted(found, key=_place)
 
     @property
     def size(self) -> int:
         """Bytes of the logs of all whose copy is finished."""
         return sum(one.size for one in self._by_id.values() if one.state is State.COPY_FINISHED)
+
+
+def _place(one: RemoteSegment) -> tuple[int, int]:
+    return one.start_offset, one.event_timestamp
 
 
 def replay(found: RemoteLogRecord, of: Callable[[TopicIdPartition], RemoteSegments]) -> None:

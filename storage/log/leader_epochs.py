@@ -9,7 +9,9 @@ memory; the flush that has its first records writes the file.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import attrgetter
 
 import structlog
 
@@ -128,12 +130,8 @@ class LeaderEpochs:
 
     def epoch_for(self, offset: int) -> int:
         """The epoch that `offset` belongs to, -1 if it lies before the first one."""
-        found = UNDEFINED_EPOCH
-        for entry in self._entries:
-            if entry.start_offset > offset:
-                break
-            found = entry.epoch
-        return found
+        place = bisect_right(self._entries, offset, key=attrgetter("start_offset"))
+        return self._entries[place - 1].epoch if place else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the epochs that start at or after `end_offset`, the log's new end. Raises OSError."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptMessage, OffsetOutOfRange, UnknownServerError
@@ -68,10 +68,10 @@ class TieredLog:
         """Whether a segment, as far as it is not below the log's start, has the log's leader epochs."""
         return segment.belongs(self.log.leader_epochs.epoch_for, self.log.log_start_offset)
 
-    def readable(self) -> list[RemoteSegment]:
+    def readable(self) -> Iterator[RemoteSegment]:
         """The log's segments in remote storage, in the order of offsets."""
         epochs = [entry.epoch for entry in self.log.leader_epochs.entries]
-        return [segment for segment in self.segments.readable(epochs) if self.is_of_log(segment)]
+        return filter(self.is_of_log, self.segments.readable(epochs))
 
     def find_highest(self) -> int:
         """The last offset that is copied, by the leader epochs from the newest on; -1 if none is."""
@@ -156,8 +156,10 @@ class TieredLog:
                 try:
                     loaded = await self._load_from(segment, offset)
                 except RemoteObjectMissingError:
-                    if self.find(offset) is segment:  # else it was removed meanwhile
+                    if self.find(offset) is segment:
                         raise
+                    continue
+                if self.find(offset) is not segment:  # it was removed meanwhile, its transaction index perhaps first
                     continue
                 if loaded is not None:
                     return loaded
@@ -220,16 +222,17 @@ class TieredLog:
     async def _aborted(self, segment: RemoteSegment, offset: int, upper: int) -> list[AbortedTxn]:
         """The aborted transactions that touch [offset, upper): their markers may be in any later segment."""
         found: list[AbortedTxn] = []
-        current: RemoteSegment | None = segment
-        while current is not None and current.start_offset < self.log.segments.first.base_offset:
+        for current in self.segments.aborting(segment.start_offset):
+            if current.start_offset >= self.log.segments.first.base_offset:
+                break
+            if current not in (segment, self.find(current.start_offset), self.find(current.end_offset)):
+                continue
             entries = await self._reader.aborted(current)
             found += [txn for txn in entries if txn.last_offset >= offset and txn.first_offset < upper]
             if any(txn.last_stable_offset >= upper for txn in entries):
                 return found
-            current = self.find(current.end_offset + 1)
-        known = set(found)
         here = collect_aborted((one.txn_index for one in self.log.segments), offset, upper)
-        return found + [txn for txn in here if txn not in known]
+        return list(dict.fromkeys(found + here))
 
     # -- replicas that begin behind it
 
@@ -254,10 +257,11 @@ class TieredLog:
         """See `Tier` (`RemoteLogManager.findOffsetByTimestamp`)."""
         try:
             await asyncio.shield(self.known)
-            for segment in self.readable():
-                if segment.start_offset >= self.log.local_log_start_offset:
+            log = self.log
+            for segment in [one for one in self.readable() if one.max_timestamp >= timestamp]:
+                if segment.start_offset >= log.local_log_start_offset:
                     return None
-                if segment.max_timestamp >= timestamp and segment.end_offset >= self.log.log_start_offset:
+                if segment.end_offset >= log.log_start_offset:
                     found = await self._at_or_after(segment, timestamp)
                     if found is not None:
                         return found

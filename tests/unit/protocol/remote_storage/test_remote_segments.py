@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import hypothesis.strategies as st
@@ -70,7 +71,7 @@ def test_a_remote_segment_is_found_by_leader_epoch_and_offset() -> None:
     for epoch, offset in ((0, 20), (3, 19), (3, 30), (1, 5)):
         assert segments.find(epoch, offset) is None
     assert [segments.highest_offset(epoch, 0) for epoch in (0, 3, 1)] == [19, 29, -1]
-    assert [one.id.int for one in segments.unreferenced()] == [3]
+    assert [one.id.int for one in segments.unwanted(0, 0)] == [3]
 
 
 def test_who_has_copied_further_pushes_out_the_segments_of_an_earlier_leader() -> None:
@@ -79,7 +80,7 @@ def test_who_has_copied_further_pushes_out_the_segments_of_an_earlier_leader() -
     found = segments.find(0, 15)
     assert found is not None
     assert found.id == UUID(int=3)
-    assert [one.id.int for one in segments.unreferenced()] == [2]
+    assert [one.id.int for one in segments.unwanted(0, 0)] == [2]
 
 
 def test_a_segment_that_is_being_removed_is_not_there_and_counts_as_copied_below_the_logs_start_alone() -> None:
@@ -87,10 +88,27 @@ def test_a_segment_that_is_being_removed_is_not_there_and_counts_as_copied_below
     copied(segments, one)
     segments.take(to(one, DELETING))
     assert segments.find(0, 5) is None
-    assert [each.id for each in segments.unreferenced()] == [one.id]
+    assert [each.id for each in segments.unwanted(0, 0)] == [one.id]
     segments.take(to(one, DELETED))
     assert list(segments) == []
     assert [segments.highest_offset(0, log_start) for log_start in (0, 5, 10, 99)] == [-1, 4, 9, 9]
+
+
+def test_what_lies_below_the_logs_start_or_is_of_earlier_epochs_alone_is_unwanted() -> None:
+    segments = RemoteSegments("t-0")
+    copied(segments, segment(1, 0, 9), segment(2, 10, 29, (0, 10), (3, 20)), segment(3, 30, 39, (3, 30)))
+    wanted = {(0, 0): [], (9, 0): [], (10, 0): [1], (35, 0): [1, 2], (0, 1): [1], (0, 3): [1], (0, 4): [1, 2, 3]}
+    for (log_start, first_epoch), numbers in wanted.items():
+        assert [one.id.int for one in segments.unwanted(log_start, first_epoch)] == numbers
+
+
+def test_segments_with_aborted_transactions_are_found_without_a_look_at_the_others() -> None:
+    segments = RemoteSegments("t-0")
+    for number in range(6):
+        copied(segments, replace(segment(number, number * 10, number * 10 + 9), txn_index_empty=number % 2 == 0))
+    assert [one.id.int for one in segments.aborting(11)] == [3, 5]
+    segments.take(to(segment(3, 30, 39), DELETING))
+    assert [one.id.int for one in segments.aborting(10)] == [1, 5]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(State)), max_size=40))
@@ -98,9 +116,9 @@ def test_whatever_records_come_each_readable_segment_is_finished(steps: list[tup
     segments = RemoteSegments("t-0")
     for number, state in steps:
         segments.take(to(segment(number, number * 5, number * 5 + 9), state))
-    readable = segments.readable([0])
+    readable = list(segments.readable([0]))
     assert all(one.state is FINISHED for one in readable)
-    unreferenced = {one.id for one in segments.unreferenced()}
+    unreferenced = {one.id for one in segments.unwanted(0, 0)}
     assert {one.id for one in readable} | unreferenced == {one.id for one in segments}
     assert not {one.id for one in readable} & unreferenced
 
