@@ -240,7 +240,7 @@ async def _open_tier(base: Base, services: Services) -> TierManager | None:
     if not base.current.config.boolean("remote.log.storage.system.enable"):
         services.replicas.say_what_is_tiered()
         return None
-    from broker.tiering.opening import open_tier
+    from broker.tiering.tier_manager import open_tier
 
     cluster, seams = services.cluster, base.seams
     wheel, replicas = base.request_wheel, services.replicas

@@ -1,6 +1,7 @@
 """Where blocking disk work is done: in a few threads, whose results come back to the loop.
 
-Work that may hang goes to a lane of its own, with its own threads, so that no other work waits for it.
+Work that may hang goes to a lane of its own, with its own threads, so that no other work waits for it. Who asks remote
+storage bounds what is asked at once by settings, so such a lane has as many threads as that may be.
 
 The loop goes on while work runs, so work is given values that nobody changes: of a dictionary, list or set that belongs
 to an object of the loop, a copy made on the loop. `tests/doubles/workers.py` checks this wherever tests run work.
@@ -14,6 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+REMOTE = "remote "
+"""What the names of lanes to remote storage begin with."""
+
+MOST_REMOTE_THREADS = 100
 
 
 def folder_lane(kind: str, log_folder: str) -> str:
@@ -109,7 +115,8 @@ class ThreadWorkers:
             return OnTheLoop()
         found = self._lanes.get(name)
         if found is None:
-            found = self._lanes[name] = ThreadWorkers(self._loop, self._threads, name, self._on_the_loop)
+            threads = MOST_REMOTE_THREADS if name.startswith(REMOTE) else self._threads
+            found = self._lanes[name] = ThreadWorkers(self._loop, threads, name, self._on_the_loop)
         return found
 
     def close(self) -> None:

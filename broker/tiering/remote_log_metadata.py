@@ -76,10 +76,8 @@ class RemoteLogMetadata:
     def forget(self, partition: TopicIdPartition) -> None:
         """Forget a partition of which nothing is left."""
         key = partition.topic_id, partition.index
-        if not self.segments.get(key):
-            self.segments.pop(key, None)
-            self.partitions.pop(key, None)
-            self._turns.pop(key, None)
+        del self.segments[key], self.partitions[key]
+        self._turns.pop(key, None)
 
     # -- the topic
 

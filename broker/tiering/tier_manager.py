@@ -1,9 +1,10 @@
 """The tiered partitions of this node, kept in step with the image, and the rounds of copies and removals.
 
 Theory of operation. A partition is tiered while this node hosts it and its topic has `remote.storage.enable`. Reads
-from remote storage wait until what `__remote_log_metadata` says of it is read. Each
-`remote.log.manager.task.interval.ms` there is a round: every partition that is led here copies what is due, and removes
-what nobody keeps; one that is followed learns how far it is copied, so that its segments can go from here.
+from remote storage wait until what `__remote_log_metadata` says of it is read. Then, and again each
+`remote.log.manager.task.interval.ms`, in a round, every partition that is led here copies what is due, and removes what
+nobody keeps; one that is followed learns how far it is copied, so that its segments can go from here. Some partitions
+do so at once (`Works`); one that has not ended by the next round is left alone in that.
 
 When a topic is deleted, or is not tiered any more, who has led a partition removes all of it from remote storage. What
 a kill leaves undone is found by who leads the records about it, as segments of a topic that is not there, or is not
@@ -13,8 +14,8 @@ tiered. In a cluster that waits a round: a topic that is new may not be known he
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -23,10 +24,12 @@ from broker.replication.partition import Role
 from broker.tiering.remote_log_metadata import RemoteLogMetadata
 from broker.tiering.settings import make_store, metadata_settings, reader_settings
 from broker.tiering.tiered_partition import Remote, TierCounts, TieredPartition, delete_segments
+from broker.tiering.works import Works
 from metadata.configs import ResourceType
 from protocol import uuids
 from protocol.errors import KafkaError
 from protocol.remote_storage.store import ExchangeableStore, RemoteStoreError
+from storage.folders.log_dirs import LogDirError
 from storage.log.log_services import NO_TIER
 from storage.tier.remote_reader import RemoteReader
 from timing.rate import Rate, Windows
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
 
 logger = structlog.get_logger(__name__)
+
+K = TypeVar("K", bound=Hashable)
 
 
 class TierManager:
@@ -82,7 +87,9 @@ class TierManager:
             _CopyQuota(current, clock.machine.monotonic_ms),
         )
         self.partitions: dict[PartitionKey, TieredPartition] = {}
-        self._rounds = asyncio.Lock()
+        self._copies = self._works(TieredPartition.copy, "copier")
+        self._removals = self._works(TieredPartition.expire, "expiration")
+        self._strays = self._works(self._remove_stray, "expiration")
         self._doomed: set[TopicIdPartition] = set()
         """Partitions that were led here, of which nothing is to stay in remote storage."""
         self._gone: set[TopicIdPartition] = set()
@@ -90,6 +97,10 @@ class TierManager:
         self._started = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+
+    def _works(self, work: Callable[[K], Awaitable[None]], pool: str) -> Works[K]:
+        name = f"remote.log.manager.{pool}.thread.pool.size"
+        return Works(work, lambda: self._current.config.integer(name), self._start)
 
     @property
     def is_loaded(self) -> bool:
@@ -152,6 +163,8 @@ class TierManager:
         await self.metadata.until_known(tiered.id)
         if not tiered.ended:
             tiered.begin()
+            self._copies.add([tiered])
+            self._removals.add([tiered])
 
     def _forgotten(self, partition: TopicIdPartition) -> None:
         """Wait again until what is in remote storage is known."""
@@ -172,15 +185,20 @@ class TierManager:
                 tiered.log.increment_log_start_offset(tiered.log.local_log_start_offset)
             if tiered.leads:
                 self._doomed.add(tiered.id)
-                self._start(self._remove_strays())
+                self._remove_strays()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         if self._stopping:
             task.cancel()
-        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("work on tiered storage failed", exc_info=error)
 
     # -- the start and the end
 
@@ -190,27 +208,25 @@ class TierManager:
             self._take(topic)
         self._started = True
         self._follow_metadata()
-        self._start(self._first_round())
+        for tiered in self.partitions.values():
+            self._start(self._begin(tiered))
         pause_ms = self._current.config.integer("remote.log.manager.task.interval.ms")
         periodic.every(pause_ms, "tiered storage", self.round)
 
-    async def _first_round(self) -> None:
-        await asyncio.gather(*(self._begin(tiered) for tiered in list(self.partitions.values())))
-        await self._round()
-
-    async def _remove_strays(self) -> None:
+    def _remove_strays(self) -> None:
         """Remove segments of topics that are not there any more, or not tiered any more."""
-        for partition in list(self.metadata.partitions.values()):
-            if not self._is_to_be_removed(partition):
-                continue
-            async with self.metadata.turn(partition):
-                try:
-                    if self._is_to_be_removed(partition):
-                        await delete_segments(self._remote, list(self.metadata.of(partition)))
-                        self.metadata.forget(partition)
-                        self._doomed.discard(partition)
-                except (KafkaError, RemoteStoreError) as error:
-                    logger.warning("remote segments not removed", partition=partition.topic, error=str(error))
+        self._strays.add(filter(self._is_to_be_removed, self.metadata.partitions.values()))
+
+    async def _remove_stray(self, partition: TopicIdPartition) -> None:
+        async with self.metadata.turn(partition):  # until a copy that is under way has ended
+            segments = list(self.metadata.of(partition)) if self._is_to_be_removed(partition) else []
+        try:
+            await delete_segments(self._remote, segments)
+        except (KafkaError, RemoteStoreError) as error:
+            logger.warning("remote segments not removed", partition=partition.topic, error=str(error))
+        if self._is_to_be_removed(partition) and not self.metadata.of(partition):  # else it is tiered again, say
+            self.metadata.forget(partition)
+            self._doomed.discard(partition)
 
     def _is_to_be_removed(self, partition: TopicIdPartition) -> bool:
         """Whether nothing of a partition is to stay, and it is this node that removes it."""
@@ -235,7 +251,7 @@ class TierManager:
             tiered.end()
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
+        while self._tasks:
             await asyncio.wait(self._tasks)
         await self.metadata.stop()
         await self.reader.stop()
@@ -243,39 +259,19 @@ class TierManager:
     # -- rounds
 
     async def round(self) -> None:
-        """Let each partition copy what is due and remove what is not kept, several at once."""
-        if self._started and not self._stopping:
-            task = self._start(self._round())
-            await asyncio.wait((task,))
-            if not task.cancelled():
-                task.result()
-
-    async def _round(self) -> None:
-        config = self._current.config
-        copiers = config.integer("remote.log.manager.copier.thread.pool.size")
-        removers = config.integer("remote.log.manager.expiration.thread.pool.size")
-        async with self._rounds:
-            self._find_late()
-            if not self.metadata.topic_exists and any(tiered.leads for tiered in self.partitions.values()):
-                await self.metadata.ensure_topic()
-            partitions = [tiered for tiered in self.partitions.values() if tiered.is_known]
-            await _several((tiered.copy for tiered in partitions), copiers)
-            await _several((tiered.expire for tiered in partitions), removers)
-            await self._remove_strays()
-            self._gone = set(filter(self._is_gone, self.metadata.partitions.values()))
-        for tiered in partitions:
+        """Let each partition copy what is due and remove what is not kept; those that are still at it go on."""
+        if self._stopping:
+            return
+        self._find_late()
+        if not self.metadata.topic_exists and any(tiered.leads for tiered in self.partitions.values()):
+            await self.metadata.ensure_topic()
+        known = [tiered for tiered in self.partitions.values() if tiered.is_known]
+        self._copies.add(known)
+        self._removals.add(known)
+        self._remove_strays()
+        self._gone = set(filter(self._is_gone, self.metadata.partitions.values()))
+        for tiered in known:
             tiered.tier.drop_idle()
-
-
-async def _several(works: Iterable[Callable[[], Awaitable[None]]], most: int) -> None:
-    """Do the works, at most so many at once."""
-    left = iter(works)
-
-    async def some() -> None:
-        for work in left:
-            await work()
-
-    await asyncio.gather(*(some() for _ in range(most)))
 
 
 class _CopyQuota:
@@ -296,3 +292,13 @@ class _CopyQuota:
         wait_ms = self._rate.throttle_ms(quota, now_ms)
         self._rate.record(size, now_ms)
         return wait_ms
+
+
+async def open_tier(host: Host) -> TierManager:
+    """The tiered storage of a node. Raises LogDirError, for people, if its settings are wrong or its store unusable."""
+    manager = TierManager(host)
+    try:
+        await manager.checks.call(manager.store.check)
+    except RemoteStoreError as error:
+        raise LogDirError(f"remote storage cannot be used: {error}") from error
+    return manager

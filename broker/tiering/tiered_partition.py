@@ -4,7 +4,8 @@ Theory of operation. Sealed segments are copied one after the other, as far as n
 to the last stable offset, and what is flushed here. Each copy has an id of its own and goes through records of
 `__remote_log_metadata`: COPY_STARTED, the objects, COPY_FINISHED. What fails in the middle is removed: DELETE_STARTED,
 the objects, DELETE_FINISHED; if that fails too, or the node is killed, the next round finds it, as no leader epoch
-refers to it. Copying and removing take turns (`turn`), so what is half copied in a turn of removals is a leftover.
+refers to it. Copying and removing take turns (`turn`), segment by segment, so what is half copied when a removal has
+its turn is a leftover.
 
 Retention over all of the log removes the oldest remote segments. First the log's start rises, then the segment cannot
 be found any more, then its objects go.
@@ -170,14 +171,21 @@ class TieredPartition:
 
     async def copy(self) -> None:
         """Copy what is due; what fails is tried again in the next round."""
+        self.error = None
+        self.look()
+        try:
+            while await self._copy_next():
+                pass
+        except (KafkaError, OSError, RemoteStoreError) as error:
+            self._failed("copy", error)
+
+    async def _copy_next(self) -> bool:
+        """Copy the oldest segment that is due; whether there was one."""
         async with self.turn:
-            self.error = None
-            try:
-                self.look()
-                while not self._is_over and self.log.config.copies_to_remote and (due := self.due()):
-                    await self._copy(*due[0])
-            except (KafkaError, OSError, RemoteStoreError) as error:
-                self._failed("copy", error)
+            if self._is_over or not self.log.config.copies_to_remote or not (due := self.due()):
+                return False
+            await self._copy(*due[0])
+            return True
 
     async def _copy(self, segment: LogSegment, next_offset: int) -> None:
         remote, log = self._remote, self.log
@@ -233,17 +241,15 @@ class TieredPartition:
 
     async def expire(self) -> None:
         """Remove what is left over, what lies below the log's start, and what retention does not keep."""
-        async with self.turn:
-            try:
-                if not self._is_over:
-                    self._raise_log_start()
-                    await self._delete(list(self._unwanted()))
-            except (KafkaError, OSError, RemoteStoreError) as error:
-                self._failed("removal", error)
-
-    async def _delete(self, segments: list[RemoteSegment]) -> None:
-        if segments:
-            await delete_segments(self._remote, segments)
+        try:
+            async with self.turn:
+                if self._is_over:
+                    return
+                self._raise_log_start()
+                unwanted = list(self._unwanted())
+            await delete_segments(self._remote, unwanted)
+        except (KafkaError, OSError, RemoteStoreError) as error:
+            self._failed("removal", error)
 
     def _raise_log_start(self) -> None:
         """Let the log start behind the oldest segments that breach `retention.ms` or `.bytes`."""
@@ -294,11 +300,12 @@ def _sealed(segments: Iterable[LogSegment]) -> Iterator[tuple[LogSegment, int]]:
 
 
 async def delete_segments(remote: Remote, segments: list[RemoteSegment]) -> None:
-    """Remove segments from the store. Raises KafkaError or RemoteStoreError, after trying all."""
+    """Remove segments from the store, each in a turn. Raises KafkaError or RemoteStoreError, after trying all."""
     first: Exception | None = None
     for segment in segments:
         try:
-            await _delete_segment(remote, segment)
+            async with remote.metadata.turn(segment.partition):
+                await _delete_segment(remote, segment)
         except (KafkaError, RemoteStoreError) as error:
             remote.counts.delete_errors += 1
             first = first or error

@@ -79,7 +79,7 @@ class RemoteSegments:
         self._by_id: dict[UUID, RemoteSegment] = {}
         self._epochs: dict[int, _Epoch] = {}
         self._aborting: list[tuple[int, UUID]] = []
-        """First offset and id of each finished segment with a transaction index, ascending: there may be few of many."""
+        """First offset and id of each finished segment with a transaction index, ascending: often few of many."""
 
     def __len__(self) -> int:
         return len(self._by_id)

@@ -235,3 +235,13 @@ class HeldLane(LoopWorkers):
     def run_next(self) -> None:
         """Run what has been waiting for longest."""
         assert self._held.run_any(random.Random(0)), "nothing is waiting"
+
+    def run_all(self) -> None:
+        """Run all that is waiting."""
+        while self.is_held:
+            self.run_next()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether something is waiting."""
+        return self._held.is_busy

@@ -67,3 +67,11 @@ async def test_lanes_on_the_loop_have_no_threads_and_run_in_a_turn_of_their_own(
 async def _turns() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
+
+
+async def test_a_lane_to_remote_storage_has_a_thread_for_all_that_is_asked_at_once() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop(), threads=1)
+    together = threading.Barrier(20)
+    reads = [workers.lane("remote reads").call(lambda: together.wait(60)) for _ in range(20)]
+    assert sorted(await asyncio.gather(*reads)) == list(range(20))
+    workers.close()

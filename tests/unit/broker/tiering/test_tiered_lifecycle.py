@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from errno import ENOSPC
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -353,19 +352,3 @@ async def test_a_partition_whose_log_was_made_late_is_tiered() -> None:
         await rig.clock.run(5000)
         assert stored(rig)
         assert [value for _, value in await read_all(rig, rig.connect(), "t")] == VALUES
-
-
-async def test_a_copy_that_was_finished_and_then_removed_does_not_count_as_copied() -> None:
-    """The record of its end was read too late, so it was taken for a leftover: the local segments stay for another."""
-    async with tiered_rig(remote_log_manager_task_interval_ms="60000") as rig:
-        await create_tiered(rig)
-        client = rig.connect()
-        await append(client, "t", *VALUES)
-        tier = tier_of(rig)
-        one = tier.partitions["t", 0]
-        late = RemoteSegment(one.id, UUID(int=1), 0, 8, 1, NOW, NOW, one.log.leader_epochs.entries, 300)
-        for state in State:
-            await tier.metadata.put(late.with_state(state, broker_id=1, now_ms=NOW))
-        await rig.clock.run(200_000)
-        assert one.log.local_log_start_offset > 30
-        assert [value for _, value in await read_all(rig, client, "t")] == VALUES
