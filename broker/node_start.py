@@ -282,7 +282,7 @@ async def _open_replicas(
         lambda: LogManager.open(
             base.log_services,
             dirs,
-            lambda topic: log_config(current.config, cache.topic_configs(topic)),
+            lambda topic: log_config(current.config, topic, cache.topic_configs(topic)),
             new_id=base.new_id,
             topic_id_of=topic_id,
             folder_state_of=metadata.folder_state,
@@ -298,7 +298,7 @@ async def _open_replicas(
         base.node_id,
         cache,
         logs,
-        lambda configs: log_config(current.config, configs),
+        lambda topic, configs: log_config(current.config, topic, configs),
         base.request_wheel,
         base.new_id,
         base.metrics.topic_deleted,

@@ -10,7 +10,10 @@ GROUP_METADATA_TOPIC_NAME = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC_NAME = "__share_group_state"
 CLUSTER_METADATA_TOPIC_NAME = "__cluster_metadata"
+REMOTE_LOG_METADATA_TOPIC_NAME = "__remote_log_metadata"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME})
+NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC_NAME}
+"""Topics of which `remote.storage.enable` has no effect (`UnifiedLog.isRemoteLogEnabled`)."""
 
 MAX_NAME_LENGTH = 249
 

@@ -95,7 +95,7 @@ def list_offsets(
 
 
 class Lookup:
-    """One request's lookups, one partition after the other.
+    """One request's lookups. Those that read go on side by side: remote storage may take its time over each.
 
     A partition that is named twice is refused once, as in Kafka.
     """
@@ -104,6 +104,7 @@ class Lookup:
         self._ctx = ctx
         self._isolation_level = request.isolation_level
         self._replica_id = request.replica_id
+        self._timeout_ms = request.timeout // MILLISECOND
         named = [(topic.name, asked) for topic in request.topics for asked in topic.partitions]
         times = Counter((name, asked.partition_index) for name, asked in named)
         self.places: list[Place] = [(name, asked) for name, asked in named if times[name, asked.partition_index] == 1]
@@ -113,7 +114,7 @@ class Lookup:
         return self.response([self._without_reading(place) for place in self.places])
 
     async def by_reading(self) -> ListOffsetsResponse:
-        return self.response([await self._one(place) for place in self.places])
+        return self.response(await asyncio.gather(*map(self._one, self.places)))
 
     def response(self, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
         """The answers to `places`, then the refusals."""
@@ -164,7 +165,7 @@ class Lookup:
         if log.local_log_start_offset > log.log_start_offset:
             from broker.api.cold_lookup import first_in_remote_storage
 
-            found = await first_in_remote_storage(self._ctx, log, timestamp)
+            found = await first_in_remote_storage(self._ctx, log, timestamp, self._timeout_ms)
             if found is not None:
                 return found
         return await time_lookup.first_at_or_after(log, timestamp)

@@ -29,6 +29,7 @@ from broker.config.definition import (
 )
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.topics import OF_SCHEMAS
+from metadata.topic_names import NEVER_TIERED
 from protocol.errors import InvalidConfiguration
 from storage.append_types import LogConfig
 
@@ -97,8 +98,8 @@ def topic_value(configs: Mapping[str, str], name: str) -> Value:
     return definition.parse(configs[name]) if name in configs else definition.default
 
 
-def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
-    """The log's configuration for a topic that has these in the metadata. Raises InvalidConfiguration."""
+def log_config(broker_config: BrokerConfig, topic: str, overrides: Mapping[str, str | None]) -> LogConfig:
+    """The configuration of a topic's logs, with these in the metadata. Raises InvalidConfiguration."""
     values = topic_values(broker_config, known_topic_configs(overrides), check_inherited=False)
     policies = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]
@@ -132,7 +133,7 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         max_compaction_lag_ms=integer_of(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=ratio,
         min_insync_replicas=integer_of(values, "min.insync.replicas"),
-        remote_storage=bool(values["remote.storage.enable"]),
+        remote_storage=bool(values["remote.storage.enable"]) and topic not in NEVER_TIERED,
         remote_copy_disable=bool(values["remote.log.copy.disable"]),
         remote_copy_lag_ms=integer_of(values, "remote.copy.lag.ms"),
         remote_copy_lag_bytes=integer_of(values, "remote.copy.lag.bytes"),

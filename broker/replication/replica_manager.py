@@ -55,7 +55,7 @@ logger = structlog.get_logger(__name__)
 class ReplicaManager:
     """The replicas of this node.
 
-    `log_config` gives the configuration of a topic's logs, of what is set for the topic; `topic_deleted` is called with
+    `log_config` gives the configuration of a topic's logs, by name and what is set for it; `topic_deleted` is called with
     the name of a deleted topic; `cluster` is the way to other nodes.
 
     Attributes:
@@ -79,7 +79,7 @@ class ReplicaManager:
         node_id: int,
         cache: MetadataCache,
         logs: LogManager,
-        log_config: Callable[[Mapping[str, str]], LogConfig],
+        log_config: Callable[[str, Mapping[str, str]], LogConfig],
         wheel: TimingWheel,
         new_id: Callable[[], UUID],
         topic_deleted: Callable[[str], None],
@@ -353,7 +353,7 @@ class ReplicaManager:
         self.most = max(self.most, len(self._by_key))
 
     def _config_of(self, topic: str, image: MetadataImage) -> LogConfig:
-        return self._log_config(image.configs.of(ResourceType.TOPIC, topic))
+        return self._log_config(topic, image.configs.of(ResourceType.TOPIC, topic))
 
     def _configure(self, topic: TopicImage, image: MetadataImage) -> None:
         config = self._config_of(topic.name, image)

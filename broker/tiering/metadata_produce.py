@@ -9,7 +9,7 @@ from kio.schema.produce.v12.request import PartitionProduceData, ProduceRequest,
 
 from broker.peers.leaders import ask, check
 from broker.peers.queues import Reach
-from broker.tiering.metadata_sources import TOPIC
+from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 
 ALL_REPLICAS = -1
 FIRST_VERSION = 9

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.peers.leaders import Unknown, ask_bounds, check
 from broker.replication.following.fetcher import fetch_call
+from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 from protocol.errors import KafkaError, Network
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
     from broker.tiering.metadata_positions import Position
 
-TOPIC = "__remote_log_metadata"
 READ_BYTES = 1 << 20
 MOST_READ_BYTES = 10 << 20
 WAIT_MS = 500

@@ -25,7 +25,8 @@ import structlog
 from broker.peers.call import PeerError
 from broker.replication.waits import until_committed
 from broker.tiering.metadata_positions import Position
-from broker.tiering.metadata_sources import NOT_SURE, TOPIC, Elsewhere, Found, Here, Source, batches_in
+from broker.tiering.metadata_sources import NOT_SURE, Elsewhere, Found, Here, Source, batches_in
+from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 from protocol.errors import (
     KafkaError,
     LeaderNotAvailable,

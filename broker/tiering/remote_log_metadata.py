@@ -16,8 +16,8 @@ from uuid import UUID
 import structlog
 
 from broker.membership.auto_create import wanted
-from broker.tiering.metadata_sources import TOPIC
 from broker.tiering.metadata_topic import MetadataTopic
+from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 from protocol.errors import NotLeaderOrFollower
 from protocol.primitives import DecodeError
 from protocol.remote_log_records import (

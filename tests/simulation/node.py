@@ -50,7 +50,7 @@ _HEADER = Struct(">hhih")
 FETCH_BYTES = 50 << 20
 
 
-def log_config(configs: Mapping[str, str]) -> LogConfig:
+def log_config(_topic: str, configs: Mapping[str, str]) -> LogConfig:
     """Small segments, so that there are many."""
     return LogConfig(
         segment_bytes=int(configs.get("segment.bytes", 2_000)),
@@ -103,7 +103,7 @@ class SimulatedNode:
         self.logs = LogManager.open(
             services,
             dirs,
-            lambda topic: log_config(configs(topic)),
+            lambda topic: log_config(topic, configs(topic)),
             new_id=self._new_id,
             topic_id_of=lambda _: TOPIC_ID,
             folder_state_of=self._folder_state,

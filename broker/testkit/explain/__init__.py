@@ -168,7 +168,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
 
 async def topic_situation(node: Node, topic: str) -> TopicSituation:
     partitions = [*(await read_topics(node, [topic])).values()]
-    config = log_config(node.local.config, node.cluster.cache.topic_configs(topic))
+    config = log_config(node.local.config, topic, node.cluster.cache.topic_configs(topic))
     groups = await list_groups(node)
     image = node.cluster.cache.topic(topic)
     readers = [

@@ -160,7 +160,7 @@ def test_a_minimum_compaction_lag_above_the_maximum_is_taken_and_told_when_a_top
     lags = {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "5"}
     check(*((name, SET, value) for name, value in lags.items()))
     config = CONFIG.with_dynamic(lags, {})
-    assert log_config(config, {}).min_compaction_lag_ms == 9
+    assert log_config(config, "t", {}).min_compaction_lag_ms == 9
     with pytest.raises(InvalidConfiguration, match="conflict topic config setting"):
         parse_topic_configs(config, {"retention.ms": "5"})
 

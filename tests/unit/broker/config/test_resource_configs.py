@@ -52,7 +52,7 @@ async def test_configurations_that_another_release_has_left_count_for_nothing() 
     again = await Rig.open(rig.fs)
     await again.set_configs(ResourceType.TOPIC, "t", {"retention.ms": "77"})
     config, configs = again.node.local.config, again.node.cluster.cache.image.configs
-    assert log_config(config, configs.of(ResourceType.TOPIC, "t")).retention_ms == 77
+    assert log_config(config, "t", configs.of(ResourceType.TOPIC, "t")).retention_ms == 77
     described = {entry.name: entry.value for entry in describe_topic(config, configs.of(ResourceType.TOPIC, "t"))}
     assert described["retention.ms"] == "77"
     assert "message.format.version" not in described

@@ -99,7 +99,7 @@ def test_a_topic_checks_its_own_values_against_the_brokers() -> None:
 
 
 def test_the_logs_defaults_are_those_of_a_broker_with_nothing_set() -> None:
-    assert log_config(CONFIG, {}) == LogConfig()
+    assert log_config(CONFIG, "t", {}) == LogConfig()
 
 
 def test_the_brokers_values_and_then_the_topics_reach_the_log() -> None:
@@ -107,17 +107,17 @@ def test_the_brokers_values_and_then_the_topics_reach_the_log() -> None:
         "log.retention.hours=1\nlog.roll.hours=2\nlog.flush.scheduler.interval.ms=9\nmessage.max.bytes=7\n"
         "log.cleanup.policy=compact,delete\ncompression.type=zstd\nlog.cleaner.min.cleanable.ratio=0.25"
     ).config
-    broker = log_config(config, {})
+    broker = log_config(config, "t", {})
     assert (broker.retention_ms, broker.segment_ms, broker.flush_ms) == (3_600_000, 7_200_000, 9)
     assert (broker.max_message_bytes, broker.compact, broker.delete) == (7, True, True)
     assert (broker.compression_type, broker.min_cleanable_dirty_ratio) == ("zstd", 0.25)
-    topic = log_config(config, {"retention.ms": "-1", "cleanup.policy": "delete", "max.message.bytes": "8"})
+    topic = log_config(config, "t", {"retention.ms": "-1", "cleanup.policy": "delete", "max.message.bytes": "8"})
     assert (topic.retention_ms, topic.compact, topic.delete, topic.max_message_bytes) == (-1, False, True, 8)
     assert topic.segment_ms == 7_200_000
 
 
 def test_the_internal_segment_size_beats_the_public_one() -> None:
-    assert log_config(CONFIG, {"internal.segment.bytes": "1000", "segment.bytes": "2000000"}).segment_bytes == 1000
+    assert log_config(CONFIG, "t", {"internal.segment.bytes": "1000", "segment.bytes": "2000000"}).segment_bytes == 1000
 
 
 def test_of_several_unknown_names_kafka_tells_the_first_of_a_bucket_that_was_named() -> None:

@@ -65,7 +65,7 @@ class TurningWorkers(LoopWorkers):
         return work()
 
 
-def log_config(configs: Mapping[str, str]) -> LogConfig:
+def log_config(_topic: str, configs: Mapping[str, str]) -> LogConfig:
     return LogConfig(max_message_bytes=int(configs.get(MOST_BYTES, DEFAULT_BYTES)), file_delete_delay_ms=1000)
 
 
@@ -89,7 +89,7 @@ class Model:
         self.logs = LogManager.open(
             services,
             dirs,
-            lambda topic: log_config(self.cache.topic_configs(topic)),
+            lambda topic: log_config(topic, self.cache.topic_configs(topic)),
             new_id=self.new_id,
             topic_id_of=self.id_of,
             folder_state_of=self.folder_state,
@@ -183,7 +183,7 @@ class Model:
         assert self.logs.get(hosted.topic, hosted.index) is hosted.log
         assert hosted.log.topic_id == hosted.topic_id
         assert hosted.log.leader_epochs.latest == hosted.leader_epoch
-        assert hosted.log.config == log_config(self.cache.topic_configs(hosted.topic))
+        assert hosted.log.config == log_config(hosted.topic, self.cache.topic_configs(hosted.topic))
         assert hosted.log_end_offset == self.written.get((hosted.topic_id, hosted.index), 0)
 
     def check_folders(self) -> None:

@@ -17,7 +17,8 @@ from broker.membership.broker_clients import BrokerClients
 from broker.peers.call import Call
 from broker.replication.following.fetcher import FETCH
 from broker.tiering.metadata_positions import Position
-from broker.tiering.metadata_sources import NOT_SURE, TOPIC, Elsewhere
+from broker.tiering.metadata_sources import NOT_SURE, Elsewhere
+from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 from protocol.durations import MILLISECOND
 from protocol.errors import KafkaStorage, Network
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse, FetchResponse

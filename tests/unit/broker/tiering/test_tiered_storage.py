@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsTopic
 
 from tests.doubles.files import Unsynced
-from tests.unit.broker.rig import Rig
+from tests.doubles.workers import HeldLane
+from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.tiering.tiered_rig import (
     EARLIEST_LOCAL,
     LATEST_TIERED,
+    TOPIC_CONFIG,
     FetchFailedError,
     append,
     create_tiered,
     offset_of,
     read_all,
     stored,
+    tier_of,
     tiered_rig,
 )
+from tests.unit.broker.wire import NOW, answer
 
 VALUES = [b"%03d" % number * 10 for number in range(40)]
 ALL = list(enumerate(VALUES))
@@ -63,3 +70,50 @@ async def test_a_node_without_tiered_storage_says_which_topics_need_it(capsys: p
         assert "tiered storage is switched off, but topics need it" in capsys.readouterr().out
         with pytest.raises(FetchFailedError, match="unknown_server_error"):
             await read_all(following, following.connect(), "t")
+
+
+async def ask_times(rig: Rig, client: Client, timeout_ms: int, waits_ms: int) -> list[str]:
+    """The errors of a lookup by time in t and u, which is answered at the end of that time and not before."""
+    asked = tuple(
+        ListOffsetsTopic(
+            name=topic, partitions=(ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=NOW),)
+        )
+        for topic in ("t", "u")
+    )
+    timeout = timedelta(milliseconds=timeout_ms)
+    client.send("list_offsets", 11, replica_id=-1, isolation_level=0, topics=asked, timeout=timeout)
+    await rig.clock.run(waits_ms - 10)
+    assert client.replies() == []
+    await rig.clock.run(20)
+    (reply,) = client.replies()
+    return [topic.partitions[0].error_code.name for topic in answer(reply, "list_offsets", 11).topics]
+
+
+async def test_lookups_by_time_wait_for_the_store_side_by_side_and_no_longer_than_the_client_says() -> None:
+    rig = tiered_rig(remote_list_offsets_request_timeout_ms="7000")
+    rig.workers = HeldLane("remote reads")
+    async with rig:
+        client = rig.connect()
+        for topic in ("t", "u"):
+            await create_tiered(rig, topic)
+            await append(client, topic, *VALUES)
+        await rig.clock.run(10_000)
+        assert await ask_times(rig, client, 1_000, 1_000) == ["request_timed_out"] * 2
+        assert await ask_times(rig, client, 0, 7_000) == ["request_timed_out"] * 2
+
+
+async def test_what_tells_of_remote_segments_is_never_remote_itself() -> None:
+    """Kafka leaves `remote.storage.enable` of internal topics and of `__remote_log_metadata` without effect, too."""
+    rig = tiered_rig()
+    await rig.start()
+    await create_tiered(rig)
+    await rig.clock.run(2_000)
+    await rig.configure("__remote_log_metadata", **{**TOPIC_CONFIG, "flush.messages": "1"})
+    await append(rig.connect(), "t", *VALUES)
+    await rig.clock.run(10_000)
+    assert {name for name, _ in tier_of(rig).partitions} == {"t"}
+    following = await rig.crash()
+    try:
+        assert await read_all(following, following.connect(), "t") == ALL
+    finally:
+        await following.stop()
