@@ -55,8 +55,8 @@ logger = structlog.get_logger(__name__)
 class ReplicaManager:
     """The replicas of this node.
 
-    `log_config` gives the configuration of a topic's logs, by name and what is set for it; `topic_deleted` is called with
-    the name of a deleted topic; `cluster` is the way to other nodes.
+    `log_config` gives the configuration of logs, by the topic's name and what is set for it; `topic_deleted` is called
+    with the name of a deleted topic; `cluster` is the way to other nodes.
 
     Attributes:
         at: the hosted partition of a topic's name and a number, None if there is none; a call less than `get`.
