@@ -74,6 +74,7 @@ ROWS = (
     Row("GET", "/mode/{subject}", settings.get_mode, DESCRIBE),
     Row("PUT", "/mode/{subject}", settings.put_mode, ALTER_CONFIGS, writes=True),
     Row("DELETE", "/mode/{subject}", settings.delete_mode, ALTER_CONFIGS, writes=True),
+    Row("GET", "/odradek/settings", settings.list_settings, DESCRIBE_CONFIGS),
     Row("GET", "/associations/resources/{namespace}/{resource}", reads.no_association),
 )
 

@@ -109,6 +109,12 @@ def require_writable(state: State, subject: str | None) -> None:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
 
+async def list_settings(call: Call) -> list[list[Any]]:
+    """Kind, subject (null: everything) and value of each level and mode that is set. Confluent's has no such list."""
+    kinds = {"config": call.state.configs, "mode": call.state.modes}
+    return [[kind, scope, _without_subject(value)] for kind, set_ in kinds.items() for scope, value in set_.items()]
+
+
 # -- levels
 
 

@@ -38,11 +38,13 @@ Key = tuple[str, int]
 def export(client: RegistryClient, out: Output, prefixes: tuple[str, ...], target: str | None) -> None:
     """Write all versions of all subjects, or of those that begin with a PREFIX, as lines of JSON.
 
-    Soft-deleted ones are with them, as data may have their ids, and so are the levels of compatibility.
+    Soft-deleted ones are with them, as data may have their ids, and so are the levels of compatibility; without PREFIX
+    also those of contexts and of everything.
     """
     found = {key: one for prefix in prefixes or ("",) for key, one in _versions(client, prefix)}
     subjects = {subject for subject, _ in found}
-    levels = [_level(client, subject) for subject in ([] if prefixes else [None]) + sorted(subjects)]
+    contexts = set() if prefixes else {one[: one.index(":", 1) + 1] for one in subjects if one.startswith(":.")}
+    levels = [_level(client, one) for one in ([] if prefixes else [None]) + sorted(subjects | contexts)]
     lines = [*found.values(), *filter(None, levels)]
     try:
         if target is None:

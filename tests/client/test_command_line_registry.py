@@ -96,7 +96,8 @@ def test_levels_and_modes_are_those_of_a_subject_or_of_all(brokers: tuple[Broker
     odradek.told("register", "l-value", "required.avsc")
     assert odradek.told("compat", "l-value", "--unset") == "subject l-value: compatibility level BACKWARD\n"
     assert odradek.told("mode", "l-value", "--set", "readonly") == "subject l-value: mode READONLY\n"
-    status, _, error = odradek.run("register", "l-value", "user.avsc")
+    assert "was there already" in odradek.told("register", "l-value", "user.avsc")
+    status, _, error = odradek.run("register", "l-value", "order.proto")
     assert (status, "read-only mode (error 42205)" in error) == (1, True)
     assert odradek.told("mode", "l-value", "--unset") == "subject l-value: mode READWRITE\n"
     assert odradek.run("compat", "l-value", "--set", "all")[0] == 2
@@ -138,6 +139,17 @@ def test_what_is_exported_has_the_same_ids_at_another_registry(
     moved = SchemaRegistryClient({"url": brokers[1].registry_urls[0]})
     read = AvroDeserializer(moved)(written, SerializationContext(prefix, MessageField.VALUE))
     assert read == {"name": "Anna"}
+
+
+def test_an_export_of_everything_has_the_levels_of_contexts(brokers: tuple[Broker, Broker], tmp_path: Path) -> None:
+    one, other = (RegistryCommand(broker, tmp_path) for broker in brokers)
+    one.told("register", ":.sales:s", "order.proto")
+    one.told("compat", ":.sales:", "--set", "full")
+    one.told("export", "-o", str(tmp_path / "all.jsonl"))
+    exported = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    lines = "".join(json.dumps(each) + "\n" for each in exported if str(each["subject"]).startswith(":.sales:"))
+    other.run("import", "-", stdin=lines)
+    assert other.told("compat", ":.sales:") == "FULL\n"
 
 
 def test_an_id_that_another_schema_has_is_named_and_the_rest_is_imported(

@@ -103,11 +103,14 @@ async def _check(node: Node, values: Values) -> Json:
 )
 async def _delete(node: Node, values: Values) -> Json:
     path = f"/subjects{_named(values)}"
-    if "version" in values:
-        path += f"/versions/{quote(values['version'], safe='-')}"
-    deleted = await ask(node, "DELETE", path)
+    if "version" in values:  # the latest would be another one after the first of two deletes
+        version = await ask(node, "GET", f"{path}/versions/{quote(values['version'], safe='-')}", deleted="true")
+        path += f"/versions/{version['version']}"
     if values.get("permanent"):
-        await ask(node, "DELETE", path, permanent="true")
+        await ask(node, "DELETE", path, missing=None)  # softly first, if it is not yet
+        deleted = await ask(node, "DELETE", path, permanent="true")
+    else:
+        deleted = await ask(node, "DELETE", path)
     return {"versions": deleted if isinstance(deleted, list) else [deleted]}
 
 

@@ -7,7 +7,7 @@ that was there before: subjects and versions by their names, `["orders-value", 1
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,19 +16,15 @@ from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.schemas import ask, forget
 from metadata.topics import TopicImage
 
-SETTINGS = {"config": ("compatibilityLevel", "compatibility"), "mode": ("mode", "mode")}
-"""Paths of settings, with what an answer calls the value, and a request."""
-
-Version = tuple[str, int]
+LEVEL, MODE = "config", "mode"
 
 
 async def marked_schemas(node: Node) -> dict[str, list[str]]:
     """The parts of a mark."""
     if _topic(node) is None:
         return {"schemas": [], "schema_settings": []}
-    versions = await _versions(node)
-    settings = await _settings(node, [None, *sorted({subject for subject, _ in versions})])
-    return {"schemas": list(map(json.dumps, versions)), "schema_settings": list(map(json.dumps, settings))}
+    settings = await _settings(node)
+    return {"schemas": list(map(json.dumps, await _versions(node))), "schema_settings": list(map(json.dumps, settings))}
 
 
 async def remove_schemas(node: Node, topics: Collection[str], kept: Collection[str], settings: Collection[str]) -> None:
@@ -37,18 +33,19 @@ async def remove_schemas(node: Node, topics: Collection[str], kept: Collection[s
     topic = _topic(node)
     if topic is None or str(topic.id) not in topics:
         return
+    now = await _settings(node)
+    for _, subject, _ in (setting for setting in now if setting[0] == MODE):  # it may forbid what follows
+        await ask(node, "DELETE", _path(MODE, subject), missing=None)
+    before = list(map(json.loads, settings))
+    await _set_levels_back(node, _of_kind(LEVEL, before), _of_kind(LEVEL, now))
     versions = [each for each in await _versions(node) if json.dumps(each) not in kept]
-    before = {(path, subject): value for path, subject, value in map(json.loads, settings)}
-    subjects = sorted({subject for subject, _ in await _versions(node)})
-    for path, subject, value in await _settings(node, [None, *subjects]):
-        former = before.get((path, subject))
-        if former != value:
-            await _set(node, path, subject, former)
     while versions:
         left = [each for each in reversed(versions) if not await _removed(node, *each)]
         if len(left) == len(versions):
             raise ControlError(f"schemas cannot be removed: {left}", status=409)
         versions = left[::-1]
+    for subject, value in _of_kind(MODE, before).items():
+        await ask(node, "PUT", _path(MODE, subject), value, force="true")
 
 
 def _topic(node: Node) -> TopicImage | None:
@@ -65,26 +62,30 @@ async def _versions(node: Node) -> list[list[Any]]:
     return found
 
 
-async def _settings(node: Node, subjects: Collection[str | None]) -> list[tuple[str, str | None, str]]:
-    """Path, subject (None: everything) and value of each level and mode that is set."""
-    found = []
-    for path, (answered, _) in SETTINGS.items():
-        for subject in subjects:
-            value = await ask(node, "GET", _path(path, subject), missing={})
-            if value.get(answered) is not None:
-                found.append((path, subject, value[answered]))
+async def _settings(node: Node) -> list[list[Any]]:
+    """Kind, subject (None: everything) and value of each level and mode that is set."""
+    found: list[list[Any]] = await ask(node, "GET", "/odradek/settings")
     return found
 
 
-async def _set(node: Node, path: str, subject: str | None, value: str | None) -> None:
-    if value is None:
-        await ask(node, "DELETE", _path(path, subject), missing=None)
-    else:
-        await ask(node, "PUT", _path(path, subject), {SETTINGS[path][1]: value}, force="true")
+def _of_kind(kind: str, settings: Collection[list[Any]]) -> dict[str | None, Mapping[str, Any]]:
+    return {subject: value for each, subject, value in settings if each == kind}
 
 
-def _path(path: str, subject: str | None) -> str:
-    return f"/{path}" if subject is None else f"/{path}/{quote(subject, safe='')}"
+async def _set_levels_back(
+    node: Node, before: Mapping[str | None, Mapping[str, Any]], now: Mapping[str | None, Mapping[str, Any]]
+) -> None:
+    for subject in before.keys() | now.keys():
+        former, path = before.get(subject), _path(LEVEL, subject)
+        if former is None:
+            await ask(node, "DELETE", path, missing=None)
+        elif former != now.get(subject):
+            value = {**dict.fromkeys(now.get(subject, ())), **former}
+            await ask(node, "PUT", path, {**value, "compatibility": value.get("compatibilityLevel")})
+
+
+def _path(kind: str, subject: str | None) -> str:
+    return f"/{kind}" if subject is None else f"/{kind}/{quote(subject, safe='')}"
 
 
 async def _removed(node: Node, subject: str, version: int) -> bool:

@@ -210,6 +210,18 @@ async def test_subjects_versions_levels_and_checks() -> None:
             await control(rig, "GET", f"{path}/versions/1")
 
 
+async def test_a_permanent_delete_is_of_the_version_that_was_the_latest_and_of_what_is_deleted_softly() -> None:
+    async with broker() as rig:
+        for schema in (A, GROWN):
+            await register(rig, "orders-value", schema)
+        path = "/registry/subjects/orders-value"
+        assert await control(rig, "DELETE", path, version="latest", permanent=True) == {"versions": [2]}
+        assert await control(rig, "DELETE", path) == {"versions": [1]}
+        assert await control(rig, "DELETE", path, permanent=True) == {"versions": [1]}
+        with pytest.raises(ControlError, match="40401"):
+            await control(rig, "DELETE", path, permanent=True)
+
+
 async def test_a_node_without_a_registry_says_so() -> None:
     async with Rig() as rig:
         with pytest.raises(ControlError, match="has no schema registry") as refused:
@@ -253,6 +265,24 @@ async def test_a_reset_removes_the_schemas_that_came_after_the_mark_and_sets_lev
         assert (left["versions"], left["compatibility"]) == ([1], "FULL")
         assert (await register(rig, "new-value", '"int"'))["id"] == 4  # ids are never given again
         assert (await control(rig, "GET", "/registry/subjects/new-value"))["compatibility"] == "BACKWARD"
+
+
+async def test_a_reset_sets_all_back_that_levels_and_modes_have_also_of_what_has_no_schema() -> None:
+    async with broker() as rig:
+        assert rig.node.registry is not None
+        ask = rig.node.registry.ask
+        await register(rig, "orders-value", A)
+        await ask("PUT", "/config/orders-value", {"compatibility": "FULL", "alias": "other"})
+        await ask("PUT", "/mode/orders-value", {"mode": "READONLY"})
+        before = await ask("GET", "/odradek/settings")
+        mark = (await control(rig, "GET", "/mark"))["mark"]
+        await ask("DELETE", "/mode/orders-value")
+        await ask("PUT", "/config/orders-value", {"normalize": True, "alias": None})
+        for path in ("/config/new-value", "/config/:.c:", "/config"):
+            await ask("PUT", path, {"compatibility": "NONE"})
+        await ask("PUT", "/mode/new-value", {"mode": "READONLY"})
+        await control(rig, "POST", "/reset", mark=mark)
+        assert await ask("GET", "/odradek/settings") == before
 
 
 def _reference(name: str, subject: str, version: int) -> dict[str, Any]:
