@@ -164,10 +164,11 @@ class Ask:
         value = self.text(name)
         if not value:
             return default
-        if not (value.isascii() and value.isdecimal()) or int(value[:20]) > most:
+        digits = value.lstrip("0")[:20] or "0"
+        if not (value.isascii() and value.isdecimal()) or int(digits) > most:
             end = "on" if most > 1 << 31 else f"to {most}"
             raise ControlError(f"{name} = {value!r}: expected a whole number from 0 {end}", parameter=name)
-        return int(value)
+        return int(digits)
 
 
 class Done(NamedTuple):

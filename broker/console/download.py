@@ -6,15 +6,12 @@ bounds does not end as if it were whole: the connection is broken off, so that t
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib.util
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-import structlog
 from aiohttp import web
 
 from broker.console.ask import Ask, Few
@@ -23,36 +20,19 @@ from broker.console.formats import FORMATS
 from broker.console.messages import positions_of, read_partitions
 from broker.console.rows import KINDS, Rows, writer_of
 from broker.console.searches import SEARCHED, Search, Wanted, is_committed, schemas_for, wanted_of
+from broker.console.sent import MOST_BYTES, Sent, UnfinishedError, broken_off
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import MOST, Budget, Found
-from protocol.errors import KafkaError
 from protocol.records.cut import NOTHING
-
-logger = structlog.get_logger(__name__)
 
 MOST_RECORDS = 10_000
 MOST_SEARCHED = 10 * SEARCHED
-MOST_BYTES = 64 << 20
 MOST_MS = 60_000.0
 AT_ONCE = 200
 """Records of a piece."""
 
-WRITE_S = 30.0
-"""How long a browser may take nothing of what is sent."""
-
 INSTALL = "pip install pyarrow"
-
-
-class UnfinishedError(Exception):
-    """The file cannot be finished; the text says why."""
-
-
-class Piece(NamedTuple):
-    """Records, and the request with the budget that is left of what they may cost."""
-
-    ask: Ask
-    found: tuple[Found, ...]
 
 
 def is_parquet_there() -> bool:
@@ -80,54 +60,43 @@ async def download(ask: Ask, request: web.Request, downloads: Few) -> web.Stream
                 raise ControlError(str(error), parameter="filter") from error
             except UnfinishedError as error:
                 raise ControlError(f"this cannot be downloaded: {error}", status=413) from error
-            answer = web.StreamResponse(
-                headers={
+            sent = Sent(
+                {
                     "Content-Type": KINDS[kind],
                     "Content-Disposition": f'attachment; filename="{topic.name}.{kind}"',
-                    "Cache-Control": "no-store",
                     "X-Content-Type-Options": "nosniff",
                 }
             )
-            await answer.prepare(request)
-            try:
-                async with writer_of(kind, _Sent(answer).write) as rows:
-                    await _send(rows, topic.name, form, first, pieces)
-            except (UnfinishedError, FilterError, KafkaError, OSError, TimeoutError) as error:
-                logger.info("a download was broken off", topic=topic.name, reason=str(error) or type(error).__name__)
-                if request.transport is not None:
-                    request.transport.abort()
-    return answer
+
+            async def write(data: bytes) -> None:
+                if sent.is_full:
+                    raise UnfinishedError(f"it has more than {MOST_BYTES} bytes")
+                await sent.write(data)
+
+            await sent.answer.prepare(request)
+            with broken_off(request, "a download", topic.name):
+                async with writer_of(kind, write) as rows:
+                    piece = first
+                    while piece is not None:
+                        await _send(ask, rows, topic.name, form, piece)
+                        piece = await anext(pieces, None)
+    return sent.answer
 
 
-async def _send(rows: Rows, topic: str, form: str, first: Piece | None, rest: AsyncIterator[Piece]) -> None:
-    piece = first
-    while piece is not None:
-        ask, found = piece
-        schemas, _ = await schemas_for(ask, found, form)
-        await rows.add(await ask.budget.run(ask.node, partial(rows.made, topic, found, form, schemas, ask.budget)))
-        piece = await anext(rest, None)
-
-
-class _Sent:
-    """Sends bytes, so many at most, to a browser that takes them."""
-
-    def __init__(self, answer: web.StreamResponse) -> None:
-        self._answer = answer
-        self._left = MOST_BYTES
-
-    async def write(self, data: bytes) -> None:
-        """Raises UnfinishedError, ConnectionResetError, TimeoutError."""
-        self._left -= len(data)
-        if self._left < 0:
-            raise UnfinishedError(f"it has more than {MOST_BYTES} bytes")
-        async with asyncio.timeout(WRITE_S):
-            await self._answer.write(data)
+async def _send(ask: Ask, rows: Rows, topic: str, form: str, found: tuple[Found, ...]) -> None:
+    """Write rows of these records. What may be kept of them is little enough for a budget of their own."""
+    schemas, _ = await schemas_for(ask, found, form)
+    budget = Budget(MOST)
+    await rows.add(await budget.run(ask.node, partial(rows.made, topic, found, form, schemas, budget)))
 
 
 async def _pieces(
     ask: Ask, topic: str, before: Mapping[int, int], ends: Mapping[int, int], wanted: Wanted, most: int
-) -> AsyncGenerator[Piece]:
-    """What is wanted up to the ends, a partition after the other. Raises UnfinishedError, FilterError, KafkaError."""
+) -> AsyncGenerator[tuple[Found, ...]]:
+    """What is wanted up to the ends, a partition after the other.
+
+    Raises UnfinishedError, FilterError, KafkaError, SpentError.
+    """
     clock, positions, searched, left = ask.node.clock.machine, dict(before), 0, most
     until_ms = clock.monotonic_ms() + MOST_MS
     async with Filter(wanted.expression) if wanted.expression else contextlib.nullcontext() as asked:
@@ -142,7 +111,7 @@ async def _pieces(
             positions |= search.positions
             searched += search.searched
             left -= len(found)
-            yield Piece(piece, tuple(found))
+            yield tuple(found)
             if left > 0 and searched > MOST_SEARCHED:
                 raise UnfinishedError(f"more than {MOST_SEARCHED} offsets would have to be looked through")
             if clock.monotonic_ms() >= until_ms:

@@ -53,6 +53,7 @@ class Filter:
     def __init__(self, expression: str) -> None:
         self._expression = expression
         self._process: asyncio.subprocess.Process | None = None
+        self._owed = 0  # answers that were not there in time, and are to be passed over
         self.refused = 0
         self.why = ""
 
@@ -94,25 +95,34 @@ class Filter:
     async def passing(self, records: Sequence[bytes], seconds: float) -> list[bool]:
         """Whether each of these records passes: of as many, from the first on, as were looked at in that time.
 
-        Raises FilterError if not even one was, although there was time.
+        Those of earlier calls that were not come first, though nobody waits for them. Raises FilterError if not even
+        one record was looked at, although there was time.
         """
         assert self._process is not None
         assert self._process.stdin is not None
         found: list[bool] = []
-        self._process.stdin.writelines(records)
+        came = 0
         try:
             async with asyncio.timeout(seconds):
+                for _ in range(self._owed):
+                    await self._answer()
+                    came += 1
+                self._process.stdin.writelines(records)
+                self._owed += len(records)
                 for _ in records:
                     answer = await self._answer()
+                    came += 1
                     if isinstance(answer, str):
                         self.refused += 1
                         self.why = self.why or answer
                     found.append(answer is True)
         except TimeoutError:
-            if not found and seconds >= LEAST_S:
+            if not came and seconds >= LEAST_S:
                 raise FilterError(
                     f"The expression did not come to an end for a record within {seconds:.1f} seconds."
                 ) from None
+        finally:
+            self._owed -= came
         return found
 
     def _send(self, value: Any) -> None:

@@ -216,7 +216,7 @@ def field_of(value: Any, path: str) -> list[Any]:
     for name in path.split("."):
         if isinstance(value, dict) and name in value:
             value = value[name]
-        elif isinstance(value, list) and name.isdecimal() and int(name[:9]) < len(value):
+        elif isinstance(value, list) and name.isdecimal() and len(name) < 10 and int(name) < len(value):
             value = value[int(name)]
         else:
             return []

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import structlog
 from aiohttp import web
 
 from broker.console.ask import MOST, Ask, Few
@@ -21,13 +20,11 @@ from broker.console.filters import Filter, FilterError, lines
 from broker.console.formats import FORMATS
 from broker.console.messages import most_in_list, read_partitions, rows_of
 from broker.console.searches import AT_ONCE_BYTES, in_time, is_committed, schemas_for, wanted_of
+from broker.console.sent import Sent, broken_off
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, Found, SpentError, TopicReader
-from protocol.errors import KafkaError
 from protocol.records.build import Record
-
-logger = structlog.get_logger(__name__)
 
 MOST_TAILS = 32
 MOST_OF_ONE_USER = 8
@@ -47,10 +44,6 @@ MOST_AT_ONCE = 100
 """Records that are sent at a time; what is more is skipped."""
 
 LONGEST_MS = 3_600_000.0
-MOST_BYTES = 64 << 20
-WRITE_S = 30.0
-"""How long a browser may take nothing of what is sent."""
-
 Render = Callable[[str, Mapping[str, Any], Budget], str]
 AskAgain = Callable[[], Ask | None]
 """The same request as of now; None if its session is over."""
@@ -70,21 +63,20 @@ async def tail(again: AskAgain, request: web.Request, render: Render, filtered: 
         return wanted.matches(reader.budget, record)
 
     reader = TopicReader(ask.node, topic, positions, committed=committed, at_once=AT_ONCE_BYTES, keep=keep)
-    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-    await answer.prepare(request)
-    tail = _Tail(again, answer, reader, render)
-    try:
-        if wanted.expression:
-            with filtered.one(ask.rights.user):
-                async with Filter(wanted.expression) as tail.asked:
-                    await tail.follow()
-        else:
-            await tail.follow()
-    except (ControlError, FilterError) as error:  # it is over, and why
-        await tail.send("over", str(error))
-    except (ConnectionResetError, TimeoutError, KafkaError) as error:  # the browser is gone, or the topic
-        logger.debug("a browser follows a topic no longer", topic=topic, reason=str(error))
-    return answer
+    sent = Sent({"Content-Type": "text/event-stream"})
+    await sent.answer.prepare(request)
+    tail = _Tail(again, sent, reader, render)
+    with broken_off(request, "a browser's following", topic):
+        try:
+            if wanted.expression:
+                with filtered.one(ask.rights.user):
+                    async with Filter(wanted.expression) as tail.asked:
+                        await tail.follow()
+            else:
+                await tail.follow()
+        except (ControlError, FilterError) as error:  # it is over, and why
+            await tail.send("over", str(error))
+    return sent.answer
 
 
 def _allowed(again: AskAgain) -> Ask:
@@ -97,12 +89,11 @@ def _allowed(again: AskAgain) -> Ask:
 
 
 class _Tail:
-    def __init__(self, again: AskAgain, answer: web.StreamResponse, reader: TopicReader, render: Render) -> None:
+    def __init__(self, again: AskAgain, sent: Sent, reader: TopicReader, render: Render) -> None:
         self._again = again
-        self._answer = answer
+        self._sent = sent
         self._reader = reader
         self._render = render
-        self._sent = 0
         self.asked: Filter | None = None
 
     async def follow(self) -> None:
@@ -112,13 +103,13 @@ class _Tail:
         """
         clock = _allowed(self._again).node.clock.machine
         until_ms = clock.monotonic_ms() + LONGEST_MS
-        while clock.monotonic_ms() < until_ms and self._sent < MOST_BYTES:
+        while clock.monotonic_ms() < until_ms and not self._sent.is_full:
             try:
                 async with asyncio.timeout(ALIVE_S):
                     await self._reader.wait()
             except TimeoutError:
                 _allowed(self._again)
-                await self._write(b": still here\n\n")
+                await self._sent.write(b": still here\n\n")
                 continue
             await self._turn(replace(_allowed(self._again), budget=Budget(self._reader.budget.most)))
             await clock.sleep(PAUSE_MS)
@@ -134,10 +125,13 @@ class _Tail:
         html = ""
         if found:
             schemas, _ = await schemas_for(ask, found, form)
-            values = {"topic": ask.name("topic"), "rows": await rows_of(ask, in_time(found)[::-1], form, schemas)}
-            html = await budget.run(ask.node, lambda: self._render("message_rows.html", values, budget))
+            try:
+                values = {"topic": ask.name("topic"), "rows": await rows_of(ask, in_time(found)[::-1], form, schemas)}
+                html = await budget.run(ask.node, lambda: self._render("message_rows.html", values, budget))
+            except SpentError:
+                skipped += len(found)
         _allowed(self._again)  # much may have happened meanwhile
-        if found:
+        if html:
             await self.send("records", html)
         skipped += self._skip(ask) if len(read) >= MOST_AT_ONCE or budget.is_spent else 0
         if skipped:
@@ -171,12 +165,7 @@ class _Tail:
 
     async def send(self, event: str, text: str) -> None:
         """Send an event. Raises ConnectionResetError, TimeoutError."""
-        await self._write(event_of(event, text))
-
-    async def _write(self, data: bytes) -> None:
-        self._sent += len(data)
-        async with asyncio.timeout(WRITE_S):
-            await self._answer.write(data)
+        await self._sent.write(event_of(event, text))
 
 
 def event_of(event: str, text: str) -> bytes:

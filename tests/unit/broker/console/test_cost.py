@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,7 +23,8 @@ from storage.append_types import AppendOrigin
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.workers import HeldLane, LoopWorkers
 from tests.unit.broker.console.browsing import browsing
-from tests.unit.broker.console.test_messages import append
+from tests.unit.broker.console.test_download import rows
+from tests.unit.broker.console.test_messages import append, orders
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.testkit.control.asking import keep_journal
@@ -174,6 +176,19 @@ async def test_a_search_has_a_budget_of_bytes() -> None:
             page = await browser.get("/messages?topic=t&from=oldest&value=nowhere")
     assert "0 found in 6 offsets" in page.text
     assert "would cost more than one page may" in page.text
+
+
+@pytest.mark.usefixtures("work")
+async def test_a_search_for_a_download_may_cost_as_much_as_a_page_and_its_rows_again() -> None:
+    """Attack: what was searched left too little for the rows, and a page of an error was sent among them."""
+    large = json.dumps({"id": 1, "text": "x" * 300_000}).encode()
+    async with Rig() as rig:
+        await rig.create("orders")
+        append(rig, "orders", *orders(200))
+        for _ in range(6):
+            append(rig, "orders", (b"k", large))
+        async with browsing(rig) as browser:
+            assert len(await rows(browser, "from=oldest&field=id")) == 206
 
 
 async def test_no_produce_waits_for_a_search_which_ends_with_its_client() -> None:

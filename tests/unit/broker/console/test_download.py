@@ -10,7 +10,8 @@ import json
 import aiohttp
 import pytest
 
-from broker.console import download, filters
+from broker.console import download, filters, sent
+from broker.testkit.control.topic_reader import SpentError
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import Browser, browsing
@@ -118,7 +119,7 @@ async def test_without_pyarrow_the_page_says_what_to_install(monkeypatch: pytest
 async def test_what_cannot_be_sent_whole_is_broken_off_so_that_the_browser_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(download, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(sent, "MOST_BYTES", 100_000)
     async with Rig() as rig:
         await rig.create("orders")
         append(rig, "orders", *orders(2_000))
@@ -128,6 +129,23 @@ async def test_what_cannot_be_sent_whole_is_broken_off_so_that_the_browser_says_
                 await downloaded(browser, "from=oldest&most=2000")
             await browser.get("/topics")  # the download has ended, and its place is free
             assert not browser.app.downloads.running
+
+
+@pytest.mark.parametrize("error", [SpentError(), LookupError("a bug")])
+async def test_an_error_after_the_first_rows_breaks_the_file_off(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    async with Rig() as rig:
+        await rig.create("orders")
+        append(rig, "orders", *orders(10))
+        async with browsing(rig) as browser:
+            await rows(browser, "from=oldest")
+            monkeypatch.setattr(download, "schemas_for", fail)
+            with pytest.raises(aiohttp.ClientError):
+                await downloaded(browser, "from=oldest")
 
 
 async def test_a_search_for_a_download_ends_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import resource
 from urllib.parse import quote
 
 import pytest
@@ -113,6 +114,26 @@ async def test_what_was_looked_at_before_the_time_was_over_counts() -> None:
     slow = RECORD.replace(b'"id":7', b'"id":0')
     found = await verdicts("if .value.id == 0 then last(repeat(1)) else true end", RECORD, RECORD, slow, seconds=0.5)
     assert found == [True, True]
+
+
+@needs_jq
+async def test_what_was_looked_at_too_late_is_no_answer_about_the_next_records() -> None:
+    """Attack: a browser that followed with an expression which was late once saw others than those that passed."""
+    slow, other = RECORD.replace(b'"id":7', b'"id":0'), RECORD.replace(b'"id":7', b'"id":6')
+    async with Filter("if .value.id == 0 then last(range(300000)) > 0 else .value.id == 7 end") as asked:
+        await asked.passing([slow, RECORD], 0.01)
+        assert await asked.passing([other, RECORD], 100) == [False, True]
+
+
+@needs_jq
+async def test_the_time_of_an_expression_is_that_of_a_record() -> None:
+    """A follow or a download of many records was ended when all of them had taken ten seconds."""
+    async with Filter("last(range(2000000)) > 0") as asked:
+        process = asked._process
+        assert process is not None
+        before, _ = resource.prlimit(process.pid, resource.RLIMIT_CPU)
+        assert await asked.passing([RECORD, RECORD], 100) == [True, True]
+        assert before < resource.prlimit(process.pid, resource.RLIMIT_CPU)[0]
 
 
 @needs_jq

@@ -140,6 +140,7 @@ def test_a_path_leads_through_objects_and_lists() -> None:
     assert field_of(value, "items.0.sku") == ["a"]
     assert field_of(value, "none") == [None]
     assert field_of(value, "items.1.sku") == []
+    assert field_of(value, "items.0000000005.sku") == []
     assert field_of(value, "items.x") == []
 
 

@@ -57,4 +57,6 @@ async def test_what_does_not_exist_is_said_with_what_is_near() -> None:
             assert "did you mean orders?" in (await browser.get("/topic?name=order", 404)).text
             assert "there is no page /nowhere" in (await browser.get("/nowhere", 404)).text
             assert "page = '-1': expected a whole number" in (await browser.get("/topics?page=-1", 400)).text
+            await browser.get(f"/topics?page={'0' * 5000}1")
+            await browser.get(f"/topics?page={'0' * 20}{'9' * 5000}", 400)
             assert "name is missing" in (await browser.get("/topic", 400)).text

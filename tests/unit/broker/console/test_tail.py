@@ -11,7 +11,7 @@ import pytest
 from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDeletion
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 
-from broker.console import filters, tail
+from broker.console import app, filters, sent, tail
 from broker.console.tail import LONGEST_MS, MOST_TAILS, PAUSE_MS
 from broker.passwords import SESSION_MS
 from tests.unit.broker.console.browsing import Browser, browsing
@@ -101,7 +101,7 @@ async def test_a_tail_ends_after_an_hour_or_so_many_bytes(monkeypatch: pytest.Mo
                     if limit == "time":
                         rig.clock.advance(LONGEST_MS)
                     else:
-                        monkeypatch.setattr(tail, "MOST_BYTES", 100)
+                        monkeypatch.setattr(sent, "MOST_BYTES", 100)
                     append(rig, "t", (b"k", b"v" * 200))
                     assert "event: records" in await event(rig, answer)
                     assert "event: over\ndata: followed for long enough" in await event(rig, answer)
@@ -123,6 +123,19 @@ async def test_only_so_many_tails_run_at_once() -> None:
                     if not tails.running.total():
                         break
                     await asyncio.sleep(0.01)
+
+
+async def test_records_that_would_take_more_than_a_page_may_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack: a hundred records of quotes, each of them five characters in HTML, ended it with an error."""
+    async with Rig() as rig:
+        await rig.create("t")
+        async with browsing(rig) as browser, browser.session.get("/tail?topic=t") as answer:
+            with monkeypatch.context() as patch:
+                patch.setattr(app, "MOST_HTML", 1_000)
+                append(rig, "t", *[(b"k", b'"' * 100)] * 20)
+                assert await event(rig, answer) == "event: skipped\ndata: 20\n\n"
+            append(rig, "t", (b"after", b"v"))
+            assert "after" in await event(rig, answer)
 
 
 async def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
