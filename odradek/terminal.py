@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from unicodedata import combining, east_asian_width
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
@@ -35,6 +36,20 @@ def printable(text: str) -> str:
 def escaped(character: str) -> str:
     """Such as `\\x1b` and `\\u202e`."""
     return character.encode("unicode_escape").decode()
+
+
+def columns_of(text: str) -> int:
+    """The columns of a terminal that a printable text takes: letters of East Asia take two, combining accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def beginning(text: str, columns: int) -> str:
+    """As much of a text as these columns have room for."""
+    while columns_of(text) > columns:
+        text = text[: -max((columns_of(text) - columns) // 2, 1)]
+    return text
 
 
 class Terminal(io.TextIOWrapper):

@@ -165,12 +165,16 @@ def remove_acls(cluster: TargetCluster, out: Output, yes: bool, **given: Any) ->
     if not (given["principal"] or given["host"] or given["operations"] or given["deny"] or _resources(given)):
         raise click.UsageError("expected which rules: --principal, --host, --operation, --deny, --topic, ...")
     confirm("Remove these rules?", yes)
+    count = 0
     with cluster.python_admin() as admin:
         for asked, removed, error in admin.delete_acls(filters):
             if error.errno:
                 out.failure({"rule": repr(asked)}, error_name(error()), sentence(error()))
             for acl in sorted(removed, key=row):
                 out.result({"rule": " ".join(row(acl))}, "removed")
+                count += 1
+    if not count and not out.failures:
+        click.echo("there is no such rule", err=True)
 
 
 DEFAULT = "<default>"

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from odradek.cli.connection import TargetCluster, on_cluster
-from odradek.cli.general import ClusterCommands, general_options
+from odradek.cli.general import ClusterCommands, general_options, given
 from odradek.cli.output import Output
 from odradek.terminal import printable
 
@@ -65,8 +65,15 @@ class _Check(click.Command):
         except click.UsageError as error:
             raise _WrongUse(error.format_message(), error.ctx) from error
         except click.ClickException as error:
-            click.echo(printable(f"{str(self.name).upper()} UNKNOWN - {error.format_message()}"))
+            _print_unknown(str(self.name), error.format_message(), given(ctx).as_json)
             raise click.exceptions.Exit(UNKNOWN) from error
+
+
+def _print_unknown(name: str, why: str, as_json: bool) -> None:
+    if as_json:
+        Output(as_json).document({"check": name, "status": "UNKNOWN", "figures": [], "message": why})
+    else:
+        click.echo(printable(f"{name.upper()} UNKNOWN - {why}"))
 
 
 @click.group("check", cls=ClusterCommands)
@@ -215,11 +222,11 @@ def disk(cluster: TargetCluster, out: Output) -> list[Figure]:
 @_check("transactions", warning=None, critical=900, unit="seconds")
 def transactions(cluster: TargetCluster, out: Output) -> list[Figure]:
     """Age of the oldest open transaction: readers of committed records wait for its end."""
-    from odradek.cli.transactions import listed
+    from odradek.cli.transactions import OPEN, listed
 
     now = time.time()
     figures = []
-    open_ = [entry.transactional_id for entry in listed(cluster, out, ["Ongoing"])]
+    open_ = [entry.transactional_id for entry in listed(cluster, out, OPEN)]
     with cluster.python_admin() as admin:
         for name in sorted(open_):
             about = admin.describe_transactions([name])[name]

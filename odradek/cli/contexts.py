@@ -144,6 +144,9 @@ def _without_secret(name: str, value: str) -> str:
 @click.option("--password", is_flag=True, help="Ask for the password (sasl.password), which is never an argument.")
 def add(name: str, bootstrap: str, settings: tuple[str, ...], password: bool) -> None:
     """Add a context, or replace it, and use it."""
+    for hint, text in (("NAME", name), ("HOST:PORT", bootstrap)):
+        if not text.strip():
+            raise click.BadParameter("it is empty", param_hint=hint)
     given = {"bootstrap.servers": bootstrap, **dict(pairs(settings, "-X"))}
     if password:
         given["sasl.password"] = click.prompt("Password", hide_input=True)

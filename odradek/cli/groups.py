@@ -113,7 +113,8 @@ def reset_offsets(
     current = {(row["topic"], row["partition"]): row[kind.standing] for row in rows}
     chosen = _chosen(admin, out, topics) if topics else [TopicPartition(*key) for key in current]
     if not chosen:
-        out.end()  # with what was refused
+        if out.failures:
+            out.end()
         raise click.ClickException(f"group {name} has no offsets: expected --topic TOPIC")
     if shift is not None:
         starts = resolve(admin, out, chosen, OffsetSpec.earliest())

@@ -113,8 +113,9 @@ def explain(kind: str, name: str, control: str, token: str | None) -> None:
     any other Kafka it is what a client can know. Without -b, the control interface of a broker is asked. `odradek
     explain error NAME` and `odradek explain setting NAME` say what these mean.
     """
+    as_json = given(click.get_current_context()).as_json
     if kind in WORDS:
-        become_the_node(["explain", kind, name])
+        become_the_node(["explain", kind, *(["--json"] if as_json else []), "--", name])
     if names_cluster():
         with client_libraries("explain"):
             from odradek.cli.connection import on_cluster
@@ -123,7 +124,7 @@ def explain(kind: str, name: str, control: str, token: str | None) -> None:
         return
     with _control_client(control, token, _NotExplained) as client:
         answer = client.get("/explain", **{KINDS[kind]: name})
-    print_explanation(Output(given(click.get_current_context()).as_json), Explanation(answer))
+    print_explanation(Output(as_json), Explanation(answer))
 
 
 # -- backups
@@ -155,7 +156,9 @@ def create(path: str, control: str, token: str | None) -> None:
         return
     with _control_client(control, token) as client:
         saved = client.post("/snapshots", path=os.path.abspath(path))
-    click.echo(f"{saved['path']}: {saved['bytes']} bytes")
+    out = Output(given(click.get_current_context()).as_json)
+    out.result({"backup": saved["path"], "bytes": saved["bytes"]}, f"{saved['bytes']} bytes")
+    out.end()
 
 
 @backup.command()

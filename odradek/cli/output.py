@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from odradek.report import Explanation
-from odradek.terminal import printable
+from odradek.terminal import columns_of, printable
 
 
 class Output:
@@ -19,6 +19,7 @@ class Output:
         self.as_json = as_json
         self.failures = 0
         self._results: list[dict[str, Any]] = []
+        self._has_document = False
         self._reported: set[tuple[object, str]] = set()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -33,6 +34,7 @@ class Output:
         """Print JSON. What was refused stands at the end of an array, so that there is one document."""
         if isinstance(value, list):
             value, self._results = [*value, *self._results], []
+        self._has_document = True
         click.echo(json.dumps(value, indent=2, default=str))
 
     def lines(self, rows: Sequence[Sequence[object]]) -> None:
@@ -58,10 +60,12 @@ class Output:
         click.echo(f"Error: {kind.replace('_', ' ')} {printable(str(named))}: {text}", err=True)
 
     def end(self) -> None:
-        """Print the results as JSON, if that was asked for. Raises Exit with status 1 if something was refused."""
-        if self.as_json and self._results:
-            results, self._results = self._results, []
-            self.document(results)
+        """Print the results as JSON, if that was asked for: an empty array if there is nothing to tell.
+
+        Raises Exit with status 1 if something was refused.
+        """
+        if self.as_json and (self._results or not self._has_document):
+            self.document([])
         if self.failures:
             raise click.exceptions.Exit(1)
 
@@ -69,8 +73,11 @@ class Output:
 def aligned(rows: Sequence[Sequence[object]]) -> list[str]:
     """The rows as lines whose columns stand below each other."""
     texts = [[shown(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    widths = [max(map(columns_of, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(text + " " * (width - columns_of(text)) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
 
 
 def titles(columns: Iterable[str]) -> list[str]:

@@ -48,6 +48,7 @@ def export(client: RegistryClient, out: Output, prefixes: tuple[str, ...], targe
     lines = [*found.values(), *filter(None, levels)]
     try:
         if target is None:
+            out.as_json = False  # these lines are no part of one document
             click.echo("".join(map(_line, lines)), nl=False)
             return
         if target.endswith(".jsonl"):

@@ -245,11 +245,12 @@ def consume(
         raise click.UsageError("--last and --offset both say where to begin: expected one of them")
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
-    notices = Output(as_json=False)  # records are no part of one document
-    readers = _readers(notices, key_schema, value_schema)
-    written = formatter("json" if out.as_json else form, _exact(), null, **readers)
+    if out.as_json:
+        form, out.as_json = "json", False  # records are no part of one document
+    readers = _readers(out, key_schema, value_schema)
+    written = formatter(form, _exact(), null, **readers)
     admin = cluster.admin()
-    every = some_partitions_of(admin, notices, topics)
+    every = some_partitions_of(admin, out, topics)
     consumer = Consumer(
         cluster.config(
             group_id=f"odradek-cli-{os.getpid()}" if group is None else group,
@@ -264,22 +265,21 @@ def consume(
     if group is not None:
         consumer.subscribe(sorted({place.topic for place in every}))
         without_end = {(place.topic, place.partition) for place in every}
-        without_end -= {(place.topic, place.partition) for place in led(admin, notices, every)}
+        without_end -= {(place.topic, place.partition) for place in led(admin, out, every)}
     else:
         start = -last if last else OffsetSpec.earliest() if position is None else position
-        offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
+        offsets = within(admin, out, resolve(admin, out, with_numbers(every, partitions), start))
         if not offsets:
-            notices.end()
+            out.end()
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
     try:
-        _read(consumer, notices, written, count, until_end or last is not None, group is not None, without_end)
+        _read(consumer, out, written, count, until_end or last is not None, group is not None, without_end)
     except KeyboardInterrupt:
         click.echo(err=True)
     finally:
         consumer.close()
         for reader in readers.values():
             reader.end()
-    notices.end()
 
 
 def _readers(notices: Output, key_schema: str | None, value_schema: str | None) -> dict[str, Any]:

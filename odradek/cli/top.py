@@ -22,6 +22,7 @@ from odradek.cli.connection import TargetCluster, connected
 from odradek.cli.general import Seconds
 from odradek.cli.output import Output, aligned, shown, titles
 from odradek.cli.positions import Offsets
+from odradek.terminal import beginning
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """The other page without a cursor, and back."""
@@ -51,7 +52,7 @@ def main(cluster: TargetCluster, out: Output, every: float, once: bool, no_group
             drawn = lines(found, size.lines - 1)
             sys.stdout.write(
                 HOME
-                + "".join(f"{line[: size.columns]}{CLEAR_LINE}\n" for line in drawn[: size.lines - 1])
+                + "".join(f"{beginning(line, size.columns)}{CLEAR_LINE}\n" for line in drawn[: size.lines - 1])
                 + CLEAR_BELOW
             )
             sys.stdout.flush()

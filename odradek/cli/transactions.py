@@ -18,6 +18,9 @@ from odradek.cli.output import Output
 
 STATES = [state.value for state in TransactionState if state is not TransactionState.UNKNOWN]
 
+OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+"""States in which readers of committed records may have to wait: also for markers that are not written yet."""
+
 SHORT_TIMEOUT_MS = 1000
 """Not shorter: the coordinator gives its own writes as much."""
 

@@ -56,6 +56,10 @@ def test_what_cannot_be_found_out_has_a_status_of_its_own(odradek: Odradek) -> N
     assert "no-group: there is no such group" in error
     status, out, _ = odradek.run("check", "isr", "-b", "127.0.0.1:1", "--timeout", "1", at="")
     assert (status, out.startswith("ISR UNKNOWN - no broker answers at 127.0.0.1:1")) == (UNKNOWN, True)
+    status, out, _ = odradek.run("check", "isr", "--json", "-b", "127.0.0.1:1", "--timeout", "1", at="")
+    about = json.loads(out)
+    assert (status, about["status"], about["figures"]) == (UNKNOWN, "UNKNOWN", [])
+    assert about["message"].startswith("no broker answers at 127.0.0.1:1")
     for wrong in (("check", "isr", "--limit", "1"), ("check", "lag", "--warning", "many")):
         assert odradek.run(*wrong)[0] == UNKNOWN
 

@@ -33,6 +33,11 @@ def test_an_error_and_a_setting_are_explained() -> None:
     assert setting.startswith("retention.ms, of a topic\n")
     assert "log.retention.ms" in setting
     assert "did you mean num.partitions?" in HERE.run("explain", "setting", "num.partition", at="")[2]
+    about = json.loads(HERE.told("explain", "error", "6", "--json", at=""))
+    assert (about["error"], about["code"], about["retriable"]) == ("NOT_LEADER_OR_FOLLOWER", 6, True)
+    about = json.loads(HERE.told("explain", "setting", "retention.ms", "--json", at=""))
+    assert about["topic"]["default"] == "604800000"
+    assert HERE.run("explain", "error", "--", "-1", at="")[0] == 0
 
 
 def test_a_topic_is_explained_by_name() -> None:
@@ -123,7 +128,8 @@ def test_a_backup_is_made_verified_and_restored(tmp_path: Path) -> None:
         topic = broker.topic("kept", partitions=1)
         topic.produce("before")
         at = ("--control", broker.control.url)
-        HERE.told("backup", "create", str(backup), *at, at="")
+        made = json.loads(HERE.told("backup", "create", str(backup), *at, "--json", at=""))
+        assert made[0]["backup"] == str(backup) and made[0]["bytes"] > 0
         topic.produce("after")
         assert "0 damaged" in HERE.told("backup", "verify", str(backup), at="")
         HERE.told("backup", "restore", str(backup), *at, at="")
