@@ -163,7 +163,10 @@ ASKED_BY_PAGES: Mapping[str, PageRights] = MappingProxyType(
 
 ASKED_BY_ACTIONS: Mapping[str, PageRights] = MappingProxyType(
     {
-        "produce-record": PageRights((PageRight("produce", TOPIC, named="topic"),), (NEAR_NAMES,)),
+        "produce-record": PageRights(
+            (PageRight("produce", TOPIC, named="topic"),),
+            (PageRight("fetch", TOPIC, "the record that was written"), NEAR_NAMES),
+        ),
         "create-topic": PageRights((PageRight("create_topics", TOPIC, named="topic"),)),
         "add-partitions": PageRights((PageRight("create_partitions", TOPIC, named="topic"),)),
         "alter-topic-config": PageRights((PageRight("incremental_alter_configs", TOPIC, named="topic"),)),

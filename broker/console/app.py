@@ -49,8 +49,8 @@ from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
 from broker.node import Node
 from broker.security.permissions import Permissions
+from broker.testkit.control.budget import Budget, SpentError, to_the_end
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import Budget, SpentError, to_the_end
 from protocol.errors import KafkaError
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from broker.authorization.console_table import NOTHING, PageRights
 from broker.network.request import ANONYMOUS, Principal
 from broker.node import Node
+from broker.testkit.control.budget import Budget
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import Budget
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.api.table import asked_for
 from protocol.records.cut import CutLimits

@@ -12,9 +12,9 @@ from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.limits import QuotaType
+from broker.testkit.control.budget import Budget
 from broker.testkit.control.faults import described
 from broker.testkit.control.report import ENTRY_WORK, size_of, wanted_entries
-from broker.testkit.control.topic_reader import Budget
 from broker.testkit.journal import Entry, Exchange, journal_of
 from broker.testkit.journal_views import entry_json, header_of
 from protocol.api.names import API_KEYS, API_NAMES

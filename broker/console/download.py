@@ -17,13 +17,14 @@ from aiohttp import web
 from broker.console.ask import Ask, Few
 from broker.console.filters import Filter, FilterError
 from broker.console.formats import FORMATS
-from broker.console.messages import positions_of, read_partitions
+from broker.console.messages import known_partitions, positions_of, readers_end
 from broker.console.rows import KINDS, Rows, writer_of
 from broker.console.searches import SEARCHED, Search, Wanted, is_committed, schemas_for, wanted_of
 from broker.console.sent import MOST_BYTES, Sent, UnfinishedError, broken_off
 from broker.console.topics import seen_topic
+from broker.testkit.control.budget import MOST, Budget
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import MOST, Budget, Found
+from broker.testkit.control.topic_reader import Found
 from protocol.records.cut import NOTHING
 
 MOST_RECORDS = 10_000
@@ -42,7 +43,7 @@ def is_parquet_there() -> bool:
 async def download(ask: Ask, request: web.Request, downloads: Few) -> web.StreamResponse:
     """Send the file. Raises ControlError before anything is sent."""
     topic = seen_topic(ask, "topic")
-    partitions = read_partitions(ask, topic.name, topic.partition_count)
+    partitions = await known_partitions(ask, topic.name, topic.partition_count)
     kind, form, wanted = ask.choice("as", tuple(KINDS)), ask.choice("format", FORMATS), wanted_of(ask)
     most = ask.integer("most", 1_000)
     if not 1 <= most <= MOST_RECORDS:
@@ -51,7 +52,7 @@ async def download(ask: Ask, request: web.Request, downloads: Few) -> web.Stream
         raise ControlError(f"Parquet is written by pyarrow, which is not here: {INSTALL}", status=409)
     share = max((most if wanted.is_anything else SEARCHED) // len(partitions), 1)
     before = await positions_of(ask, partitions, share)
-    ends = {one.index: one.end_offset_for(int(is_committed(ask))) for one in partitions if one.index in before}
+    ends = {one.partition: readers_end(ask, one) for one in partitions if one.partition in before}
     with downloads.one(ask.rights.user):
         async with contextlib.aclosing(_pieces(ask, topic.name, before, ends, wanted, most)) as pieces:
             try:

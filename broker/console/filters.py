@@ -18,7 +18,8 @@ from typing import Any
 
 from broker.console.formats import as_json
 from broker.console.registry import Schemas, by_schema, framed_parts
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, SpentError
+from broker.testkit.control.budget import JSON_WORK, Budget, SpentError
+from broker.testkit.control.topic_reader import Found
 from odradek.schemas.framing import Framed
 
 PROGRAM = Path(__file__).with_name("filter_process.py")

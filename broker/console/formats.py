@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
+from broker.testkit.control.budget import JSON_WORK, Budget, SpentError
 from odradek.schemas.json_text import json_of
 
 LATEST_MS = 253_402_300_799_000

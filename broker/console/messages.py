@@ -16,10 +16,10 @@ from broker.console.filters import INSTALL, FilterError, is_there
 from broker.console.formats import FORMATS, LONGEST, Shown, decoded
 from broker.console.registry import Schemas, framed_parts
 from broker.console.searches import (
-    AT_ONCE_BYTES,
     LIMIT,
     SEARCHED,
     Read,
+    RecordReader,
     is_committed,
     read,
     schemas_for,
@@ -28,13 +28,14 @@ from broker.console.searches import (
 )
 from broker.console.tables import numbers, order_of, texts
 from broker.console.topics import seen_topic
-from broker.replication.partition import Partition, Role
+from broker.peers.leaders import NONE, Unknown
+from broker.testkit.control.budget import Budget
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import Budget, Found, TopicReader
+from broker.testkit.control.topic_reader import Found
+from broker.testkit.inspection.partitions import PartitionView, offsets_at_time, read_partitions
 from metadata.topics import TopicImage
 from odradek.schemas.framing import Framed
 from protocol.records.cut import CutLimits
-from storage.log import time_lookup
 
 MOST_PARTITIONS = 50
 """A page reads that many partitions at most."""
@@ -53,35 +54,49 @@ def wall_ms_of(text: str) -> int:
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def read_partitions(ask: Ask, topic: str, count: int) -> list[Partition]:
-    """The partitions that the page reads: the one that is asked for, or the first that this node leads."""
-    indexes = range(count)
+async def seen_partitions(ask: Ask, topic: str, count: int) -> list[PartitionView]:
+    """The partitions that the page reads: the one that is asked for, or the first. Raises ControlError."""
+    indexes = range(min(count, MOST_PARTITIONS))
     if ask.text("partition"):
         index = ask.integer("partition")
-        if index not in indexes:
+        if index not in range(count):
             raise ControlError(f"partition = {index}: expected 0 to {count - 1}", parameter="partition")
         indexes = range(index, index + 1)
-    found = [partition for index in indexes if (partition := ask.node.replicas.get(topic, index)) is not None]
-    led = [partition for partition in found if partition.role is Role.LEADER]
-    if not led:
-        raise ControlError("this node leads none of these partitions: look at the console of their leader", status=409)
-    return led[:MOST_PARTITIONS]
+    return [*(await read_partitions(ask.node, [(topic, index) for index in indexes])).values()]
 
 
-async def positions_of(ask: Ask, partitions: Sequence[Partition], share: int) -> dict[int, int]:
+async def known_partitions(ask: Ask, topic: str, count: int) -> list[PartitionView]:
+    """Those of them whose leaders say where they begin and end. Raises ControlError if none does."""
+    seen = await seen_partitions(ask, topic, count)
+    known = [one for one in seen if one.is_known]
+    if not known:
+        raise ControlError("; ".join(not_shown(seen)) or f"{topic} has no partitions", status=409)
+    return known
+
+
+def not_shown(seen: Sequence[PartitionView]) -> list[str]:
+    """A sentence for each partition of which nothing is known."""
+    return [f"{one.name} cannot be read: {one.unknown}" for one in seen if not one.is_known]
+
+
+def readers_end(ask: Ask, one: PartitionView) -> int:
+    """Where the readers end whose isolation is asked for."""
+    return one.stable if is_committed(ask) else one.end
+
+
+async def positions_of(ask: Ask, partitions: Sequence[PartitionView], share: int) -> dict[int, int]:
     """The offset from which each partition is read: `share` records before its end, or as the request says."""
     given = ask.text("at")
     if given:
-        return _positions(given, {one.index for one in partitions})
+        return _positions(given, {one.partition for one in partitions})
     start = ask.choice("from", STARTS)
     if start == "offset":
-        return {one.index: min(ask.integer("offset"), one.high_watermark) for one in partitions}
+        return {one.partition: min(ask.integer("offset"), one.end) for one in partitions}
     if start == "time":
-        wall_ms = wall_ms_of(ask.text("time"))
-        return {one.index: await _at_time(one, wall_ms) for one in partitions}
+        return await _at_time(ask, partitions, wall_ms_of(ask.text("time")))
     if start == "oldest":
-        return {one.index: one.log_start_offset for one in partitions}
-    return {one.index: max(one.log_start_offset, one.high_watermark - share) for one in partitions}
+        return {one.partition: one.start for one in partitions}
+    return {one.partition: max(one.start, one.end - share) for one in partitions}
 
 
 def _positions(text: str, known: set[int]) -> dict[int, int]:
@@ -95,9 +110,16 @@ def _positions(text: str, known: set[int]) -> dict[int, int]:
     return found
 
 
-async def _at_time(partition: Partition, wall_ms: int) -> int:
-    found = await time_lookup.first_at_or_after(partition.log, wall_ms)
-    return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
+async def _at_time(ask: Ask, partitions: Sequence[PartitionView], wall_ms: int) -> dict[int, int]:
+    """Where each partition has the first record of that time or later. Raises ControlError."""
+    found: dict[int, int] = {}
+    for leader in {one.leader for one in partitions}:
+        led = {(one.topic, one.partition): one for one in partitions if one.leader == leader}
+        for key, offset in (await offsets_at_time(ask.node, leader, led, wall_ms)).items():
+            if isinstance(offset, Unknown):
+                raise ControlError(f"{led[key].name} cannot be read: {offset.why}", status=409)
+            found[key[1]] = led[key].end if offset == NONE else offset
+    return dict(sorted(found.items()))
 
 
 SHOWN_BYTES = 500
@@ -116,10 +138,11 @@ RECORDS = [
 
 async def messages(ask: Ask) -> Values:
     topic = seen_topic(ask, "topic")
-    partitions = read_partitions(ask, topic.name, topic.partition_count)
+    seen = await seen_partitions(ask, topic.name, topic.partition_count)
+    partitions = [one for one in seen if one.is_known]
     wanted, problem_of_filter = wanted_of(ask), ""
     form, committed = ask.choice("format", FORMATS), is_committed(ask)
-    share = max((LIMIT if wanted.is_anything else SEARCHED) // len(partitions), 1)
+    share = max((LIMIT if wanted.is_anything else SEARCHED) // max(len(partitions), 1), 1)
     before = await positions_of(ask, partitions, share)
     if wanted.is_anything:
         ask.budget.most = most_in_list(ask)
@@ -131,9 +154,9 @@ async def messages(ask: Ask) -> Values:
             except FilterError as error:
                 found, problem_of_filter = Read((), before, 0), str(error)
     schemas, problem = await schemas_for(ask, found.records, form)
-    at_end = all(found.positions[one.index] >= one.high_watermark for one in partitions if one.index in before)
+    at_end = all(found.positions[one.partition] >= one.end for one in partitions if one.partition in before)
     given = {name: value for name, value in ask.given.items() if name not in ("at", "done")}
-    starts = {one.index: one.log_start_offset for one in partitions}
+    starts = {one.partition: one.start for one in partitions}
     earlier = {index: max(offset - share, starts[index]) for index, offset in before.items()}
     order = order_of(ask, RECORDS)
     return {
@@ -141,7 +164,8 @@ async def messages(ask: Ask) -> Values:
         "title": f"Messages of {topic.name}",
         "topic": topic.name,
         "partition_count": topic.partition_count,
-        "read_partitions": len(partitions),
+        "read_partitions": len(seen),
+        "not_shown": not_shown(seen),
         "rows": order.sort(await rows_of(ask, found.records, form, schemas)),
         "problem": problem,
         "stopped": found.stopped,
@@ -252,14 +276,12 @@ def _row(found: Found, look: Look) -> dict[str, Any]:
 
 async def found_record(ask: Ask, topic: TopicImage) -> Found:
     """The record that is asked for. Raises ControlError if there is none."""
-    (partition,) = read_partitions(ask, topic.name, topic.partition_count)[:1]
+    (partition,) = (await known_partitions(ask, topic.name, topic.partition_count))[:1]
     offset = ask.integer("offset")
-    reader = TopicReader(
-        ask.node, topic.name, {partition.index: offset}, committed=False, at_once=AT_ONCE_BYTES, budget=ask.budget
-    )
+    reader = RecordReader(ask.node, topic.name, {partition.partition: offset}, committed=False, budget=ask.budget)
     found = await reader.read(1)
     if not found or found[0].record.offset != offset:
-        raise ControlError(f"{topic.name}-{partition.index} has no record at offset {offset}", status=404)
+        raise ControlError(f"{partition.name} has no record at offset {offset}", status=404)
     return found[0]
 
 

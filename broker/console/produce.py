@@ -131,9 +131,8 @@ async def send(ask: Ask) -> Done:
     (index,) = await distributed(ask.node, topic, [Produced(key, value, headers, wanted, timestamp)])
     batch = build_batch([Record(0, int(timestamp), key, value, headers)])
     offset = await _append(ask, topic.name, index, bytes(batch))
-    if leader_of(ask.node, (topic.name, index)) != ask.node.node_id:  # only its leader's console shows it
-        return Done({"topic": topic.name, "partition": index, "offset": offset}, back="produce")
-    return Done({"topic": topic.name, "partition": index, "offset": offset})
+    is_shown = ask.rights.allow("fetch", ResourceType.TOPIC, topic.name)
+    return Done({"topic": topic.name, "partition": index, "offset": offset}, back="" if is_shown else "produce")
 
 
 def _headers(given: Mapping[str, str]) -> Headers:

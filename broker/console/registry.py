@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import aiohttp
 
 from broker.console.formats import LONGEST_JSON, Shown
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
+from broker.testkit.control.budget import JSON_WORK, Budget, SpentError
 from odradek.schemas import codecs, lookup
 from odradek.schemas.errors import MissingLibraryError, SchemaError
 from odradek.schemas.framing import Framed, framed

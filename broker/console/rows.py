@@ -18,7 +18,8 @@ from typing import Any
 
 from broker.console.formats import as_json, time
 from broker.console.registry import Schemas, by_schema, framed_parts
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found
+from broker.testkit.control.budget import JSON_WORK, Budget
+from broker.testkit.control.topic_reader import Found
 from odradek.schemas.framing import Framed
 
 KINDS = {"jsonl": "application/x-ndjson", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}

@@ -13,7 +13,8 @@ from broker.console.ask import Ask
 from broker.console.filters import Filter, lines
 from broker.console.formats import as_json, field_of, same_as_text
 from broker.console.registry import RegistryError, Schemas, framed_parts
-from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
+from broker.testkit.control.budget import JSON_WORK, Budget
+from broker.testkit.control.topic_reader import Found, TopicReader
 from protocol.records.build import Record
 
 LIMIT = 50
@@ -30,7 +31,7 @@ LATE = "The search stopped after five seconds."
 FILTERED_AT_ONCE = 200
 """Records that an expression is asked for at a time."""
 
-AT_ONCE_BYTES = 64 << 10
+RecordReader = partial(TopicReader, at_once=64 << 10, anywhere=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,7 @@ async def read(ask: Ask, topic: str, positions: Mapping[int, int], share: int, *
     found: list[Found] = []
     after = dict(positions)
     for index, offset in positions.items():
-        reader = TopicReader(
-            ask.node, topic, {index: offset}, committed=committed, at_once=AT_ONCE_BYTES, budget=ask.budget
-        )
+        reader = RecordReader(ask.node, topic, {index: offset}, committed=committed, budget=ask.budget)
         found += await reader.read(share)
         after |= reader.positions
     return Read(in_time(found), after, len(found), COSTLY if ask.budget.is_spent else "")
@@ -122,12 +121,11 @@ class Search:
         found: list[Found] = []
         budget = self._ask.budget
         for index in self.positions:
-            reader = TopicReader(
+            reader = RecordReader(
                 self._ask.node,
                 self._topic,
                 {index: self.positions[index]},
                 committed=self._committed,
-                at_once=AT_ONCE_BYTES,
                 keep=partial(self._wanted.matches, budget),
                 budget=budget,
             )

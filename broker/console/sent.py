@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 
 from broker.console.filters import FilterError
-from broker.testkit.control.topic_reader import SpentError
+from broker.testkit.control.budget import SpentError
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)

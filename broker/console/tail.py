@@ -18,12 +18,14 @@ from aiohttp import web
 from broker.console.ask import MOST, Ask, Few
 from broker.console.filters import Filter, FilterError, lines
 from broker.console.formats import FORMATS
-from broker.console.messages import most_in_list, read_partitions, rows_of
-from broker.console.searches import AT_ONCE_BYTES, in_time, is_committed, schemas_for, wanted_of
+from broker.console.messages import known_partitions, most_in_list, readers_end, rows_of
+from broker.console.searches import RecordReader, in_time, is_committed, schemas_for, wanted_of
 from broker.console.sent import Sent, broken_off
 from broker.console.topics import seen_topic
+from broker.testkit.control.budget import Budget, SpentError
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import Budget, Found, SpentError, TopicReader
+from broker.testkit.control.topic_reader import Found, TopicReader
+from broker.testkit.inspection.partitions import read_partitions
 from protocol.records.build import Record
 
 MOST_TAILS = 32
@@ -53,16 +55,16 @@ async def tail(again: AskAgain, request: web.Request, render: Render, filtered: 
     """Send what is appended from now on and wanted, as server-sent events with rows of the table."""
     ask = _allowed(again)
     topic = ask.name("topic")
-    partitions = read_partitions(ask, topic, seen_topic(ask, "topic").partition_count)
+    partitions = await known_partitions(ask, topic, seen_topic(ask, "topic").partition_count)
     ask.choice("format", FORMATS)
     committed = is_committed(ask)
-    positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
+    positions = {one.partition: readers_end(ask, one) for one in partitions}
     wanted = wanted_of(ask)
 
     def keep(record: Record) -> bool:
         return wanted.matches(reader.budget, record)
 
-    reader = TopicReader(ask.node, topic, positions, committed=committed, at_once=AT_ONCE_BYTES, keep=keep)
+    reader = RecordReader(ask.node, topic, positions, committed=committed, keep=keep)
     sent = Sent({"Content-Type": "text/event-stream"})
     await sent.answer.prepare(request)
     tail = _Tail(again, sent, reader, render)
@@ -133,7 +135,7 @@ class _Tail:
         _allowed(self._again)  # much may have happened meanwhile
         if html:
             await self.send("records", html)
-        skipped += self._skip(ask) if len(read) >= MOST_AT_ONCE or budget.is_spent else 0
+        skipped += await self._skip(ask) if len(read) >= MOST_AT_ONCE or budget.is_spent else 0
         if skipped:
             await self.send("skipped", str(skipped))
 
@@ -149,14 +151,11 @@ class _Tail:
         verdicts = await asked.passing(told, FILTER_S)
         return [one for one, passes in zip(found, verdicts, strict=False) if passes], len(found) - len(verdicts)
 
-    def _skip(self, ask: Ask) -> int:
+    async def _skip(self, ask: Ask) -> int:
         """Go on at the end if there is too much to show; give how many records are left out."""
-        positions, committed = self._reader.positions, is_committed(ask)
-        ends = {
-            index: partition.end_offset_for(int(committed))
-            for index in positions
-            if (partition := ask.node.replicas.get(ask.name("topic"), index)) is not None
-        }
+        positions, topic = self._reader.positions, ask.name("topic")
+        seen = await read_partitions(ask.node, [(topic, index) for index in positions], patience_ms=0)
+        ends = {one.partition: readers_end(ask, one) for one in seen.values() if one.is_known}
         behind = sum(max(end - positions[index], 0) for index, end in ends.items())
         if behind <= MOST_AT_ONCE and not ask.budget.is_spent:
             return 0

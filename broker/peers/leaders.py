@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-from broker.peers.call import PeerError, PeerVersionError, entity_call
+from broker.peers.call import Call, PeerError, PeerVersionError, entity_call
 from broker.peers.queues import Reach
 from protocol.errors import Network, type_by_code
 from protocol.schema import Entity
 from protocol.topic_partition import PartitionKey, by_topic
+
+T = TypeVar("T")
 
 PATIENCE_MS = 3_000.0
 """How long somebody is asked again, in the machine's time: who has just gone is soon replaced."""
@@ -33,11 +35,16 @@ class NotServedError(NoAnswerError):
 
 async def ask(reach: Reach, broker_id: int, request: Entity, *, lowest: int, timeout_ms: float | None = None) -> Any:
     """The answer of a broker, in the newest version of the API that both know. Raises NoAnswerError."""
+    return await ask_by(reach, broker_id, entity_call(request, lowest=lowest), timeout_ms)
+
+
+async def ask_by(reach: Reach, broker_id: int, call: Call[T], timeout_ms: float | None = None) -> T:
+    """The same for a request that is written by hand."""
     client = reach(broker_id)
     if client is None:
         raise NoAnswerError(f"broker {broker_id} is not alive")
     try:
-        return await client.send(entity_call(request, lowest=lowest), timeout_ms)
+        return await client.send(call, timeout_ms)
     except PeerVersionError as error:
         raise NotServedError(f"broker {broker_id}: {error}") from error
     except PeerError as error:

@@ -18,7 +18,7 @@ from broker.registry.rights import Rights
 from broker.registry.schemas import Schemas
 from broker.registry.state import State
 from broker.registry.topic import ElsewhereError, SchemasTopic
-from broker.testkit.control.topic_reader import to_the_end
+from broker.testkit.control.budget import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The Fetch of a follower: requests written and responses read by hand, in versions 15 to 18.
+"""The Fetch of a broker at another one: requests written and responses read by hand, in versions 15 to 18.
 
 Record data is not copied: an answer's `records` are views of the frame. Layout: `FetchRequest.json`,
 `FetchResponse.json`. What only followers of the metadata log need is neither written nor read: directory ids, high
@@ -14,7 +14,7 @@ from .. import uuids
 from ..primitives import Buffer, DecodeError, append_uvarint, read_tag_count, read_uvarint, skip_tagged_field, underflow
 from ..primitives import skip_tagged_fields as skip_tags
 from .fetch_request import FetchPartition, FetchRequest
-from .fetch_response import EpochEndOffset, FetchPartitionResponse, FetchResponse
+from .fetch_response import AbortedTransaction, EpochEndOffset, FetchPartitionResponse, FetchResponse
 from .parts import LeaderIdAndEpoch, TopicKey, append_topic_key, read_compact_count
 
 LOWEST, HIGHEST = 15, 18
@@ -26,7 +26,7 @@ _REPLICA_STATE = Struct(">BBBiqB")  # its tag's number and size, and no tags in 
 _REPLICA_STATE_SIZE = 13
 _ANSWER_HEAD = Struct(">ihi")
 _ANSWER = Struct(">ihqqq")
-_ABORTED_SIZE = 16
+_ABORTED = Struct(">qq")
 _PREFERRED = Struct(">i")
 _EPOCH_END = Struct(">iq")
 _LEADER = Struct(">ii")
@@ -102,8 +102,8 @@ def _response(buf: bytes, pos: int) -> FetchResponse:
 def _partition(buf: memoryview, pos: int) -> tuple[FetchPartitionResponse, int]:
     partition = FetchPartitionResponse(*_ANSWER.unpack_from(buf, pos))
     aborted, pos = read_uvarint(buf, pos + _ANSWER.size)
-    for _ in range(aborted - 1):
-        pos = skip_tags(buf, pos + _ABORTED_SIZE)
+    if aborted > 1:
+        partition.aborted_transactions, pos = _aborted(buf, pos, aborted - 1)
     pos += _PREFERRED.size
     size, pos = read_uvarint(buf, pos)
     if size > 1:
@@ -113,6 +113,14 @@ def _partition(buf: memoryview, pos: int) -> tuple[FetchPartitionResponse, int]:
         partition.records = buf[pos:end]
         pos = end
     return partition, _read_tags(partition, buf, pos)
+
+
+def _aborted(buf: Buffer, pos: int, count: int) -> tuple[list[AbortedTransaction], int]:
+    found = []
+    for _ in range(count):
+        found.append(AbortedTransaction(*_ABORTED.unpack_from(buf, pos)))
+        pos = skip_tags(buf, pos + _ABORTED.size)
+    return found, pos
 
 
 def _read_tags(partition: FetchPartitionResponse, buf: Buffer, pos: int) -> int:

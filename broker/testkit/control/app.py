@@ -33,9 +33,9 @@ from broker.testkit.control import (
     topics,
     transactions,
 )
+from broker.testkit.control.budget import to_the_end
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter
 from broker.testkit.control.faults import faults_of
-from broker.testkit.control.topic_reader import to_the_end
 from protocol.errors import KafkaError
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.share_coordinator import delete_groups
 from broker.node import Node
 from broker.peers.leaders import PATIENCE_MS
+from broker.testkit.control.budget import MOST, Budget
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
     TIMEOUT,
@@ -23,7 +24,6 @@ from broker.testkit.control.endpoint import (
     look_at_coordinator,
     wait_until,
 )
-from broker.testkit.control.topic_reader import MOST, Budget
 from broker.testkit.inspection import list_groups, read_group
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, read_lags, sum_of, total_lag

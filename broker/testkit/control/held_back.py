@@ -13,7 +13,8 @@ from functools import partial
 from broker.node import Node
 from broker.replication.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replication.partition import Partition
-from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, decode_within, whole_batches
+from broker.testkit.control.budget import MOST, Budget
+from broker.testkit.control.topic_reader import READ_BYTES, decode_within, whole_batches
 from broker.testkit.inspection import list_transactions
 from odradek.explain_rules import counted
 from protocol.errors import KafkaError

@@ -17,16 +17,10 @@ from typing import Any, NamedTuple
 
 from broker.node import Node
 from broker.replication.partition import Role
+from broker.testkit.control.budget import MOST, Budget, SpentError
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
-from broker.testkit.control.topic_reader import (
-    MOST,
-    READ_BYTES,
-    Budget,
-    SpentError,
-    decode_batches,
-    whole_batches,
-)
+from broker.testkit.control.topic_reader import READ_BYTES, decode_batches, whole_batches
 from broker.testkit.journal_views import decode_answer, topic_name
 from protocol.api import messages
 from protocol.api.names import error_name

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from broker.node import Node
+from broker.testkit.control.budget import KEPT_BYTES
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
     TIMED_OUT,
@@ -27,7 +28,7 @@ from broker.testkit.control.endpoint import (
 from broker.testkit.control.held_back import held_back
 from broker.testkit.control.record_writes import as_json, bytes_of, headers_of
 from broker.testkit.control.schemas import NONE, Decoded, Schemas, schemas_of
-from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
+from broker.testkit.control.topic_reader import Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
 from broker.testkit.inspection.partitions import leader_of
 from odradek.schemas.json_text import json_of

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker.node import Node
+from broker.testkit.control.budget import MOST, Budget
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
     TIMED_OUT,
@@ -29,7 +30,7 @@ from broker.testkit.control.groups import group_json, lag_json
 from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
 from broker.testkit.control.record_writes import as_json
 from broker.testkit.control.schemas import NONE, schemas_of
-from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
+from broker.testkit.control.topic_reader import TopicReader
 from broker.testkit.control.transactions import transaction_json
 from broker.testkit.explain import explain_group, explain_topic, explain_transaction
 from broker.testkit.inspection import list_groups, list_transactions

@@ -1,122 +1,33 @@
-"""Reads a topic's records as a consumer's Fetch does, for the control interface and the console, within a budget.
-
-Whoever may write a record decides what it costs to look at it: a few kB unpack to a hundred megabytes, hold a hundred
-thousand headers, or JSON that is indented to a hundred times its size. So each answer has a budget, which is passed
-through all that reads and renders for it. What does not fit is left out, and the answer says so.
-
-Work is counted and not timed, so that an answer does not depend on how busy the machine is: a unit is a byte that is
-unpacked, or what takes about as long, a nanosecond or a few.
-"""
+"""Reads a topic's records as a consumer's Fetch does, for the control interface and the console, within a budget."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+from kio.schema.errors import ErrorCode
 
 from broker.node import Node
+from broker.peers.leaders import LATEST, Unknown, ask_bounds, ask_by, ask_offsets, check
 from broker.replication.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replication.fetch_session import Target
 from broker.replication.partition import NO_LEADER_EPOCH, Partition
 from broker.replication.waits import DelayedFetch, PartitionFetch
-from odradek.schemas.codecs import scalar
+from broker.testkit.control.budget import MOST, Budget, SpentError
+from broker.testkit.inspection.partitions import leader_of
 from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from protocol.metadata.topics import NO_LEADER
 from protocol.primitives import Buffer
-from protocol.produce_fetch.fetch_response import FetchPartitionResponse
+from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
+from protocol.produce_fetch.fetch_response import AbortedTransaction, FetchPartitionResponse
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
-from protocol.records.cut import NOTHING, CutLimits, LeftOut, cut_records
+from protocol.records.cut import NOTHING, LeftOut, cut_records
 from storage.segments.txn_index import AbortedTxn
 
 T = TypeVar("T")
-
-LANE = "answers over HTTP"
-"""The workers that read and render, so that no batch of a producer waits for them."""
-
-WORK = 256 << 20
-KEPT_BYTES = 8 << 20
-JSON_WORK = 20
-"""For each byte of JSON that is read, and each character that is written."""
-
-
-class SpentError(Exception):
-    """The answer has cost more than it may, or nobody waits for it any more."""
-
-
-class Budget:
-    """The work and the bytes that are left for an answer. One thread uses it at a time.
-
-    Attributes:
-        most: what is kept of each record.
-        is_over: nobody waits for the answer any more.
-        passed_over: partition, first offset and the offset behind, where not even the first record could be reached.
-    """
-
-    def __init__(self, most: CutLimits, *, work: int = WORK, kept: int = KEPT_BYTES) -> None:
-        self.most = most
-        self._work = self._whole = work
-        self._kept = kept
-        self.is_over = False
-        self.passed_over: list[tuple[int, int, int]] = []
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether nothing more should be begun."""
-        return self._work <= 0 or self._kept <= 0 or self.is_over
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether hardly anything was spent: what is too much for it now would be so the next time, too."""
-        return self._work > self._whole * 3 // 4
-
-    def spend(self, work: int) -> None:
-        """Note work that is about to be done.
-
-        What was begun may cost as much again as the whole budget: then, or if the client has gone, raises SpentError.
-        """
-        self._work -= work
-        if self.is_over or self._work < -self._whole:
-            raise SpentError
-
-    def keep(self, size: int) -> None:
-        """Note bytes that stay in memory until the answer is sent."""
-        self._kept -= size
-
-    async def run(self, node: Node, work: Callable[[], T]) -> T:
-        """The result of work in a thread. If the request is cancelled, as its client has gone, the work ends soon."""
-        try:
-            return await node.base.seams.workers.lane(LANE).call(work)
-        except asyncio.CancelledError:
-            self.is_over = True
-            raise
-
-    def json(self, value: Any, most: int, *, indent: int | None = None) -> tuple[str, bool]:
-        """The first `most` characters of a value as JSON, and whether that is all. Raises SpentError."""
-        encoder = json.JSONEncoder(ensure_ascii=False, indent=indent, default=scalar)
-        parts: list[str] = []
-        left = most + 1
-        for part in encoder.iterencode(value):
-            self.spend(JSON_WORK * min(len(part), left))
-            parts.append(part[:left])
-            left -= len(part)
-            if left <= 0:
-                break
-        text = "".join(parts)
-        return text[:most], len(text) <= most
-
-
-_unfinished: set[asyncio.Future[Any]] = set()
-
-
-async def to_the_end(work: Awaitable[T]) -> T:
-    """The result of work that runs to its end, though its client may have gone: it changes something."""
-    running = asyncio.ensure_future(work)
-    _unfinished.add(running)
-    running.add_done_callback(_unfinished.discard)
-    return await asyncio.shield(running)
-
 
 READ_BYTES = 1 << 20
 """How much is read of a partition at a time; a larger batch comes whole."""
@@ -127,9 +38,6 @@ DECODED_AT_ONCE = 32 << 10
 FOREVER_MS = 2.0**40
 
 Keep = Callable[[Record], bool]
-
-MOST = CutLimits(content=8 << 20, headers=10_000, header_content=1 << 20)
-"""What the control interface gives of a record."""
 
 
 class Found(NamedTuple):
@@ -146,12 +54,26 @@ class Found(NamedTuple):
         return len(key) + len(value) + sum(len(name) + len(content or b"") + 200 for name, content in headers) + 200
 
 
+class Piece(NamedTuple):
+    """Batches of a partition from `offset` on; none if it ends there. `end` is where readers end for now."""
+
+    data: Buffer
+    offset: int
+    end: int
+    aborted: Sequence[AbortedTxn | AbortedTransaction] = ()
+
+
+LOOK_MS = 1_000.0
+"""How often another broker is asked whether there is more to read."""
+
+
 class TopicReader:
     """Reads on from `positions`, the next offset by partition.
 
     With `committed`, it reads as a read_committed consumer: up to the last stable offset, without aborted records. The
     parts of the node are looked up for each read, as a restored snapshot replaces them. `at_once` is how many bytes are
-    read of a partition at a time. Records for which `keep`, called in any thread, is false are passed over.
+    read of a partition at a time. Records for which `keep`, called in any thread, is false are passed over. With
+    `anywhere`, what another broker leads is fetched there; else it is refused.
 
     Attributes:
         budget: what reading may cost. When it is spent, reading stops where the positions say, and may go on with a new
@@ -168,8 +90,11 @@ class TopicReader:
         at_once: int = READ_BYTES,
         keep: Keep | None = None,
         budget: Budget | None = None,
+        anywhere: bool = False,
     ) -> None:
         self.budget = budget or Budget(MOST)
+        self._anywhere = anywhere
+        self._ends: dict[int, int] = {}  # of what others lead, as far as it is known
         self._node = node
         self._topic = topic
         self.positions = dict(positions)
@@ -198,27 +123,60 @@ class TopicReader:
 
     async def read_some(self, index: int, most: int) -> list[Found] | None:
         """Read a piece of a partition, and move its position; None at the end. Raises KafkaError."""
+        leader = self._elsewhere(index)
+        piece = await (self._piece_here(index) if leader is None else self._piece_at(leader, index))
+        if piece is None:
+            return []
+        if not piece.data:
+            self.positions[index] = max(self.positions[index], piece.end)
+            return None
+        decode = partial(decode_within, piece.data, piece.offset, piece.aborted, index, self.budget, self._keep, most)
+        found, after = decode() if _is_quick(piece.data) else await self.budget.run(self._node, decode)
+        self.positions[index] = after
+        return found
+
+    async def _piece_here(self, index: int) -> Piece | None:
+        """None if retention was faster. Raises KafkaError."""
         partition = self._partition(index)
         partition.check_leads()
         start, end = self._bounds(partition)
         offset = max(self.positions[index], start)
         if offset >= end:
-            return None
+            return Piece(b"", offset, end)
         try:
             plan = partition.plan_read(offset, self._at_once, end, True, self._at_once)
             data = plan.try_read()
             if data is None:
                 data = await plan.read()
-        except OffsetOutOfRange:  # retention was faster
-            return []
-        if not data:  # compaction has removed the end
-            self.positions[index] = end
+        except OffsetOutOfRange:
             return None
         aborted = partition.aborted_transactions(plan, len(data)) if self._committed else ()
-        decode = partial(decode_within, data, offset, aborted, index, self.budget, self._keep, most)
-        found, after = decode() if _is_quick(data) else await self.budget.run(self._node, decode)
-        self.positions[index] = after
-        return found
+        return Piece(data, offset, end, aborted)
+
+    async def _piece_at(self, leader: int, index: int) -> Piece | None:
+        """The same of another broker, as a consumer fetches it. Raises KafkaError."""
+        from broker.replication.following.fetcher import fetch_call  # of which a node that stands alone knows nothing
+
+        offset = self.positions[index]
+        if index in self._ends and offset >= self._ends[index]:
+            return Piece(b"", offset, offset)
+        reach, topic = self._node.cluster.peers.reach, self._node.cluster.cache.topic(self._topic)
+        assert topic is not None
+        asked = FetchPartition(index, offset, self._at_once)
+        request = FetchRequest(0, 0, self._at_once, int(self._committed), topics=[(topic.id, [asked])])
+        answer = await ask_by(reach, leader, fetch_call(request))
+        check(leader, ErrorCode(answer.error_code))
+        ((_, (one,)),) = answer.topics
+        if ErrorCode(one.error_code) is ErrorCode.offset_out_of_range:
+            bounds = (await ask_bounds(reach, leader, [(self._topic, index)]))[self._topic, index]
+            if isinstance(bounds, Unknown) or offset >= bounds.start:
+                return Piece(b"", offset, offset)
+            self.positions[index] = bounds.start
+            return None
+        check(leader, ErrorCode(one.error_code))
+        self._ends[index] = one.last_stable_offset if self._committed else one.high_watermark
+        assert one.records is None or isinstance(one.records, bytes | memoryview)
+        return Piece(one.records or b"", offset, self._ends[index], one.aborted_transactions or ())
 
     async def wait(self) -> None:
         """Return when there may be more to read. It waits for ever."""
@@ -230,9 +188,22 @@ class TopicReader:
             end()
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` once, when there may be more to read; return the function that ends this."""
+        """Call `changed` when there may be more to read; return the function that ends this."""
+        elsewhere = [index for index in self.positions if self._elsewhere(index) is not None]
+        here = [index for index in self.positions if index not in elsewhere]
+        ends = [self._listen_here(here, changed)] if here else []
+        if elsewhere:
+            ends.append(asyncio.ensure_future(self._look_elsewhere(elsewhere, changed)).cancel)
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
+
+    def _listen_here(self, indexes: Iterable[int], changed: Callable[[], None]) -> Callable[[], object]:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = [self._waiting(self._partition(index), offset) for index, offset in self.positions.items()]
+        waiting = [self._waiting(self._partition(index), self.positions[index]) for index in indexes]
         operation = DelayedFetch(waiting, TXN_COMMITTED if self._committed else HIGH_WATERMARK, 1, ready)
         keys = [fetch.partition.key for fetch in waiting]
 
@@ -247,6 +218,30 @@ class TopicReader:
         self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
         return end
 
+    async def _look_elsewhere(self, indexes: Sequence[int], changed: Callable[[], None]) -> None:
+        """Ask the leaders for the ends of these partitions until one is behind its position, or is led elsewhere."""
+        by_leader: dict[int, list[tuple[str, int]]] = {}
+        for index in indexes:
+            leader = self._elsewhere(index)
+            if leader is not None:
+                by_leader.setdefault(leader, []).append((self._topic, index))
+        while not any(self._ends.get(index, 0) > self.positions[index] for index in indexes):
+            await self._node.clock.machine.sleep(LOOK_MS)
+            for leader, keys in by_leader.items():
+                if any(self._elsewhere(index) != leader for _, index in keys):
+                    changed()
+                    return
+                told = await ask_offsets(
+                    self._node.cluster.peers.reach, leader, keys, LATEST, isolation_level=int(self._committed)
+                )
+                self._ends |= {index: end for (_, index), end in told.items() if not isinstance(end, Unknown)}
+        changed()
+
+    def _elsewhere(self, index: int) -> int | None:
+        """The other broker that leads a partition, if what that has may be read."""
+        leader = leader_of(self._node, (self._topic, index)) if self._anywhere else None
+        return None if leader in (None, NO_LEADER, self._node.node_id) else leader
+
     def _waiting(self, partition: Partition, offset: int) -> PartitionFetch:
         start, end = self._bounds(partition)
         offset = min(max(offset, start), end)
@@ -259,7 +254,7 @@ class TopicReader:
     def _partition(self, index: int) -> Partition:
         partition = self._node.replicas.get(self._topic, index)
         if partition is None:
-            raise UnknownTopicOrPartition(f"{self._topic}-{index} was deleted")
+            raise UnknownTopicOrPartition(f"{self._topic}-{index} was deleted, or has no leader")
         return partition
 
     def _bounds(self, partition: Partition) -> tuple[int, int]:
@@ -284,7 +279,13 @@ def decode_batches(
 
 
 def decode_within(
-    data: Buffer, offset: int, aborted: Iterable[AbortedTxn], index: int, budget: Budget, keep: Keep | None, most: int
+    data: Buffer,
+    offset: int,
+    aborted: Iterable[AbortedTxn | AbortedTransaction],
+    index: int,
+    budget: Budget,
+    keep: Keep | None,
+    most: int,
 ) -> tuple[list[Found], int]:
     """As `decode_batches`, up to `most` records or until the budget is spent, without those for which `keep` is false.
 
@@ -316,7 +317,9 @@ def decode_within(
     return found, offset
 
 
-def _data_batches(view: memoryview, aborted: Iterable[AbortedTxn]) -> Iterator[tuple[int, BatchHeader]]:
+def _data_batches(
+    view: memoryview, aborted: Iterable[AbortedTxn | AbortedTransaction]
+) -> Iterator[tuple[int, BatchHeader]]:
     """The whole batches at the front that a consumer sees (KIP-98): no control batches, no aborted transactions."""
     coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     dropped: set[int] = set()

@@ -14,8 +14,8 @@ import pytest
 
 from broker.console.ask import MOST, Few
 from broker.console.formats import LONGEST, LONGEST_HEX, LONGEST_JSON, decoded
+from broker.testkit.control.budget import LANE, Budget, SpentError, to_the_end
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.control.topic_reader import LANE, Budget, SpentError, to_the_end
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from protocol.records.cut import RECORD_WORK

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from broker.console import download, filters, sent
-from broker.testkit.control.topic_reader import SpentError
+from broker.testkit.control.budget import SpentError
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import Browser, browsing

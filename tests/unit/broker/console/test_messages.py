@@ -9,7 +9,7 @@ from functools import partial
 from broker.console.ask import MOST
 from broker.console.formats import FORMATS, decoded, field_of
 from broker.console.tail import event_of
-from broker.testkit.control.topic_reader import Budget
+from broker.testkit.control.budget import Budget
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import browsing

@@ -21,7 +21,7 @@ from aiohttp.test_utils import TestServer
 from broker.console.ask import MOST
 from broker.console.formats import LONGEST_JSON, Shown
 from broker.console.registry import Registry, RegistryError, Schema
-from broker.testkit.control.topic_reader import Budget
+from broker.testkit.control.budget import Budget
 from odradek.schemas.codecs import codec_of
 from odradek.schemas.framing import Framed
 from odradek.schemas.framing import with_prefix as framed

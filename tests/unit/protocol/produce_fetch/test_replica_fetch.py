@@ -67,6 +67,9 @@ def test_what_kio_writes_is_read(version: int, generator: Any, kio_bytes: Any) -
             for one, wanted in zip(partitions, topic.partitions, strict=True):
                 assert (one.partition_index, one.error_code) == (wanted.partition_index, wanted.error_code)
                 assert (one.high_watermark, one.log_start_offset) == (wanted.high_watermark, wanted.log_start_offset)
+                assert [*(one.aborted_transactions or ())] == [
+                    (each.producer_id, each.first_offset) for each in wanted.aborted_transactions or ()
+                ]
                 records = one.records or b""
                 assert not isinstance(records, UnreadBytes)
                 assert bytes(records) == bytes(wanted.records or b"")

@@ -13,10 +13,10 @@ import pytest
 
 from broker.testkit.control import report
 from broker.testkit.control.app import ENDPOINTS
+from broker.testkit.control.budget import KEPT_BYTES, MOST, Budget, SpentError
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.groups import group_json
 from broker.testkit.control.histories import EVENT_BYTES, events_of
-from broker.testkit.control.topic_reader import KEPT_BYTES, MOST, Budget, SpentError
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionView
 from odradek.record import Record as KitRecord
