@@ -6,7 +6,7 @@ Transactional ids too, one of them, and the partitions that open transactions ho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from broker.authorization.console_table import EVERYTHING
@@ -15,12 +15,20 @@ from broker.console.ask import Ask, Values, allowed, paged
 from broker.console.charts import Chart, Frame, chart, frame_of
 from broker.console.history import COARSE_MS, LAG_MS
 from broker.console.tables import MOST_SORTED, Column, arranged, numbers, order_of, texts, times
+from broker.node import Node
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.explain import explain_group, explain_transaction
 from broker.testkit.inspection import TransactionView, list_summaries, list_transactions, read_groups, read_transaction
 from broker.testkit.inspection.groups import GroupSummary, GroupView
-from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
+from broker.testkit.inspection.partitions import (
+    PartitionLag,
+    PartitionView,
+    concerned,
+    read_lags,
+    read_partitions,
+    total_lag,
+)
 from coordinator.group.kinds import GroupType
 from metadata.acls import ResourceType
 from odradek.report import Finding
@@ -252,7 +260,7 @@ HELD = [
     numbers("behind", "Records held back"),
     texts("holder", "Held by", lambda row: row["holder"] and row["holder"].transactional_id),
     numbers("producer", "Producer", lambda row: row["producer_id"]),
-    numbers("last", "Last wrote", lambda row: -row["last_ms"]),
+    numbers("last", "Last wrote", lambda row: None if row["last_ms"] is None else -row["last_ms"]),
 ]
 
 
@@ -263,7 +271,6 @@ async def transactions(ask: Ask) -> Values:
         ask.rights, "list_transactions", ResourceType.TRANSACTIONAL_ID, [one.transactional_id for one in found]
     )
     visible = set(names)
-    by_producer = {one.producer_id: one for one in found}
     matching = [
         one
         for one in found
@@ -282,37 +289,47 @@ async def transactions(ask: Ask) -> Values:
         "unknown": unknown,
         "q": part,
         "only_open": only_open,
-        "held": by_held.sort(await _held(ask, by_producer, visible)),
+        "held": by_held.sort(await _held(ask, found, visible)),
     }
 
 
-async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[str]) -> list[dict[str, Any]]:
+async def _held(ask: Ask, found: Sequence[TransactionView], visible: set[str]) -> list[dict[str, Any]]:
+    """The partitions of open transactions, and those with one that this node leads, though no coordinator knows it."""
+    keys = dict.fromkeys(
+        [*await _held_here(ask.node), *(key for one in found if one.is_open for key in one.partitions)]
+    )
+    names = {name for name, _ in keys}
+    known = {name for name in names if ask.rights.allow("describe_producers", ResourceType.TOPIC, name)}
+    views = await read_partitions(ask.node, [key for key in keys if key[0] in known][:MOST_HELD], patience_ms=0)
+    by_producer = {one.producer_id: one for one in found if one.transactional_id in visible}
+    return [_held_row(ask.node, one, by_producer) for one in views.values() if one.open_producers]
+
+
+async def _held_here(node: Node) -> list[PartitionKey]:
     """The partitions that this node leads with an open transaction; the loop gets a turn in between."""
-    held: list[dict[str, Any]] = []
-    for number, partition in enumerate(list(ask.node.replicas)):
+    held: list[PartitionKey] = []
+    for number, partition in enumerate(list(node.replicas)):
         if number % PARTITIONS_A_TURN == PARTITIONS_A_TURN - 1:
             await asyncio.sleep(0)
-        producers = partition.log.producers
-        if partition.role is not Role.LEADER:
-            continue  # what a follower has is old
-        if not producers.open_transactions or len(held) >= MOST_HELD:
-            continue
-        if not ask.rights.allow("describe_producers", ResourceType.TOPIC, partition.topic):
-            continue
-        first_offset, producer_id = next(iter(producers.open_transactions.items()))
-        holder = by_producer.get(producer_id)
-        held.append(
-            {
-                "topic": partition.topic,
-                "partition": partition.index,
-                "first_offset": first_offset,
-                "behind": partition.high_watermark - partition.last_stable_offset,
-                "producer_id": producer_id,
-                "holder": holder if holder is not None and holder.transactional_id in visible else None,
-                "last_ms": producers.producers[producer_id].last_timestamp,
-            }
-        )
+        if partition.role is Role.LEADER and partition.log.producers.open_transactions:
+            held.append(partition.key)
     return held
+
+
+def _held_row(node: Node, one: PartitionView, by_producer: Mapping[int, TransactionView]) -> dict[str, Any]:
+    """Only a leader knows when a producer wrote last."""
+    first_offset, producer_id = next(iter(one.open_producers.items()))
+    led = node.replicas.get(one.topic, one.partition) if one.leader == node.node_id else None
+    writer = None if led is None else led.log.producers.producers.get(producer_id)
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "first_offset": first_offset,
+        "behind": one.end - one.stable,
+        "producer_id": producer_id,
+        "holder": by_producer.get(producer_id),
+        "last_ms": None if writer is None else writer.last_timestamp,
+    }
 
 
 def _named_partitions(ask: Ask, one: TransactionView) -> list[PartitionKey]:

@@ -5,7 +5,6 @@ KIP-455, KIP-460: AlterPartitionReassignments, ListPartitionReassignments, Elect
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
@@ -16,7 +15,6 @@ from kio.schema.alter_partition_reassignments.v1.request import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic, DescribeLogDirsRequest
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
@@ -24,24 +22,20 @@ from kio.schema.list_partition_reassignments.v0.request import ListPartitionReas
 from broker.authorization.console_table import SIZES
 from broker.console.ask import Ask, Done, Values
 from broker.console.change_topics import assignment_of
-from broker.console.own_client import ask_at, ask_broker, refusal, require
+from broker.console.own_client import ask_broker, refusal, require
+from broker.console.sizes import Sizes, sizes_at
 from broker.console.tables import arranged, numbers, texts, times, with_forms
 from broker.console.topics import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import ResourceType
 from metadata.topics import PartitionRegistration
-from protocol.errors import KafkaError
-from protocol.topic_partition import PartitionKey, by_topic
+from protocol.topic_partition import PartitionKey
 
 TIMEOUT = timedelta(seconds=30)
 ON_A_PAGE = 50
 MOST_FAILURES = 5
 ELECTIONS = {"preferred": 0, "unclean": 1}
 NOT_NEEDED = "No election was needed: the leaders are those already."
-
-Sizes = Mapping[tuple[int, PartitionKey], int]
-"""Bytes by broker and partition."""
-
 
 COLUMNS = (
     texts("partition", "Partition", of=itemgetter(0)),
@@ -61,7 +55,8 @@ async def movements(ask: Ask) -> Values:
     found = sorted(((topic.name, one.partition_index), one) for topic in answer.topics for one in topic.partitions)
 
     async def rows_of(part: list[tuple[PartitionKey, Any]]) -> list[dict[str, Any]]:
-        sizes = await _sizes(ask, part) if ask.rights.allow(SIZES, ResourceType.CLUSTER) else {}
+        wanted = ((broker, key) for key, one in part for broker in one.replicas)
+        sizes = await sizes_at(ask, wanted) if ask.rights.allow(SIZES, ResourceType.CLUSTER) else {}
         return [_row(ask, key, one, sizes) for key, one in part]
 
     order, shown, rows = await arranged(ask, with_forms(ask, COLUMNS), found, ON_A_PAGE, rows_of)
@@ -95,33 +90,6 @@ def _row(ask: Ask, key: PartitionKey, one: Any, sizes: Sizes) -> dict[str, Any]:
         "in_sync": [] if registered is None else list(registered.isr),
         "bytes": whole,
         "done": sum(parts) / len(parts) if parts and whole is not None else None,
-    }
-
-
-async def _sizes(ask: Ask, rows: Sequence[tuple[PartitionKey, Any]]) -> Sizes:
-    """How large the replicas are at the brokers that have one; a broker that does not answer is left out."""
-    at: dict[int, list[PartitionKey]] = {}
-    for key, one in rows:
-        for broker in one.replicas:
-            at.setdefault(broker, []).append(key)
-    told = await asyncio.gather(*(_sizes_at(ask, broker, keys) for broker, keys in at.items()))
-    return {(broker, key): size for broker, of in zip(at, told, strict=True) for key, size in of.items()}
-
-
-async def _sizes_at(ask: Ask, broker: int, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:
-    topics = tuple(
-        DescribableLogDirTopic(topic=name, partitions=tuple(indexes)) for name, indexes in by_topic(keys).items()
-    )
-    try:
-        answer = await ask_at(ask, broker, DescribeLogDirsRequest(topics=topics))
-    except (ControlError, KafkaError):
-        return {}
-    return {
-        (topic.name, one.partition_index): one.partition_size
-        for folder in answer.results
-        for topic in folder.topics
-        for one in topic.partitions
-        if not one.is_future_key
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from broker.console import formats
 from broker.console.ask import Ask, Values, allowed
 from broker.console.charts import Chart, Frame, chart, frame_of
 from broker.console.history import SAMPLE_MS
+from broker.console.sizes import sizes_at
 from broker.console.tables import Column, arranged, numbers, order_of, texts
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topics import topic_of
@@ -21,6 +22,7 @@ from broker.testkit.inspection.partitions import PartitionView, read_partitions,
 from metadata.acls import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration, TopicImage
+from protocol.topic_partition import PartitionKey
 
 TOPICS_ON_A_PAGE = 50
 
@@ -34,7 +36,8 @@ async def topics(ask: Ask) -> Values:
         of_topic: dict[str, list[PartitionView]] = {name: [] for name in names}
         for one in partitions.values():
             of_topic[one.topic].append(one)
-        return [_row(ask, image.topics.by_name[name], of) for name, of in of_topic.items()]
+        sizes = await _sizes(ask, partitions.values())
+        return [_row(ask, image.topics.by_name[name], of, sizes) for name, of in of_topic.items()]
 
     names = await allowed(ask.rights, "metadata", ResourceType.TOPIC, found)
     order, shown, rows = await arranged(ask, _columns(image), names, TOPICS_ON_A_PAGE, rows_of)
@@ -49,7 +52,7 @@ def _columns(image: MetadataImage) -> list[Column]:
         numbers("replicas", "Replicas", of=lambda name: by_name[name].replication_factor),
         numbers("records", "Records"),
         numbers("bytes", "Size"),
-        numbers("bytes_in", "Produced"),
+        numbers("bytes_in", "Produced here"),
         texts("cleanup", "Cleanup"),
     ]
 
@@ -61,14 +64,24 @@ def _matching(image: MetadataImage, part: str, with_internal: bool) -> list[str]
     )
 
 
-def _row(ask: Ask, topic: TopicImage, partitions: Sequence[PartitionView]) -> dict[str, Any]:
-    """Records are those of all leaders; sizes, of the partitions that this node leads: not known if it leads none."""
+async def _sizes(ask: Ask, partitions: Iterable[PartitionView]) -> Mapping[PartitionKey, int]:
+    """How large they are at their leaders, as far as these tell it, and the user may be told."""
+    if not ask.rights.allow(SIZES, ResourceType.CLUSTER):
+        return {}
+    wanted = ((one.leader, (one.topic, one.partition)) for one in partitions if one.has_leader)
+    return {key: size for (_, key), size in (await sizes_at(ask, wanted)).items()}
+
+
+def _row(
+    ask: Ask, topic: TopicImage, partitions: Sequence[PartitionView], sizes: Mapping[PartitionKey, int]
+) -> dict[str, Any]:
+    """Records and sizes are those of all leaders; what was produced, of the partitions that this node leads."""
     node, rights = ask.node, ask.rights
     has_records = rights.allow("list_offsets", ResourceType.TOPIC, topic.name)
     is_configured = rights.allow("describe_configs", ResourceType.TOPIC, topic.name)
-    indexes = [one.partition for one in partitions if one.leader == node.node_id]
-    logs = [partition for index in indexes if (partition := node.replicas.get(topic.name, index))]
-    logs = logs if rights.allow(SIZES, ResourceType.CLUSTER) else []
+    leads = any(one.leader == node.node_id for one in partitions) and rights.allow(SIZES, ResourceType.CLUSTER)
+    of_each = [sizes.get((one.topic, one.partition)) for one in partitions]
+    known = [size for size in of_each if size is not None]
     counters = node.local.metrics.topics.get(topic.name)
     return {
         "name": topic.name,
@@ -78,8 +91,8 @@ def _row(ask: Ask, topic: TopicImage, partitions: Sequence[PartitionView]) -> di
         "records": sum(one.end - one.start for one in partitions)
         if has_records and all(one.is_known for one in partitions)
         else None,
-        "bytes": sum(one.log.size for one in logs) if logs else None,
-        "bytes_in": (counters.bytes_in if counters else 0) if logs else None,
+        "bytes": sum(known) if len(known) == len(of_each) else None,
+        "bytes_in": (counters.bytes_in if counters else 0) if leads else None,
         "cleanup": node.cluster.cache.topic_configs(topic.name).get("cleanup.policy", "delete")
         if is_configured
         else None,
@@ -129,8 +142,11 @@ async def topic(ask: Ask) -> Values:
 
     async def rows_of(indexes: list[int]) -> list[dict[str, Any]]:
         views = await read_partitions(ask.node, [(found.name, index) for index in indexes])
+        sizes = await _sizes(ask, views.values())
         keys = [(found.name, index) for index in indexes]
-        return [_partition_row(ask, views[key], found.partitions[key[1]]) for key in keys if key in views]
+        return [
+            _partition_row(ask, views[key], found.partitions[key[1]], sizes.get(key)) for key in keys if key in views
+        ]
 
     indexes = list(range(found.partition_count))
     order, shown, rows = await arranged(ask, _partition_columns(found), indexes, PARTITIONS_ON_A_PAGE, rows_of)
@@ -181,8 +197,8 @@ def _configs(ask: Ask, name: str) -> list[ConfigEntry] | None:
     return sorted(configs, key=lambda one: (one.source is not ConfigSource.TOPIC, one.name))
 
 
-def _partition_row(ask: Ask, one: PartitionView, registered: PartitionRegistration) -> dict[str, Any]:
-    """What files its log has is known of those that this node leads."""
+def _partition_row(ask: Ask, one: PartitionView, registered: PartitionRegistration, size: int | None) -> dict[str, Any]:
+    """How many files its log has is known of those that this node leads."""
     node, rights = ask.node, ask.rights
     has_offsets = one.is_known and rights.allow("list_offsets", ResourceType.TOPIC, one.topic)
     has_producers = one.is_known and rights.allow("describe_producers", ResourceType.TOPIC, one.topic)
@@ -197,7 +213,7 @@ def _partition_row(ask: Ask, one: PartitionView, registered: PartitionRegistrati
         "start": one.start if has_offsets else None,
         "stable": one.stable if has_offsets else None,
         "end": one.end if has_offsets else None,
-        "bytes": None if led is None else led.log.size,
+        "bytes": size,
         "segments": None if led is None else len(led.log.segments),
         "open": len(one.open_producers) if has_producers else None,
     }

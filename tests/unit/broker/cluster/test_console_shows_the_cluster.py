@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -124,3 +125,29 @@ async def test_a_partition_whose_leader_has_gone_is_named() -> None:
             assert (f"t-{index} cannot be read:" in page) == (f"value-{index}-0" not in page) == (index in gone)
         refused = await text(cluster, browser, f"/download?topic=t&partition={gone[0]}", 409)
     assert f"t-{gone[0]} cannot be read:" in refused
+
+
+@pytest.mark.parametrize("node_id", NODES)
+async def test_sizes_and_what_transactions_hold_are_those_of_all_leaders(node_id: int) -> None:
+    async with filled(node_id) as (cluster, browser):
+        producer = Producer(cluster, "pay", await cluster.coordinator(TRANSACTION, "pay"))
+        await producer.init()
+        for index in range(ALL_PARTITIONS):
+            assert await producer.send(index, b"open") == "none"
+        (topic,) = [row for row in await rows(cluster, browser, "/topics") if row[0] == "t"]
+        each = [row for row in await rows(cluster, browser, "/topic?name=t") if row[0].isdecimal()]
+        held = [row for row in await rows(cluster, browser, "/transactions") if row[0].startswith("t-")]
+    assert topic[3] == str(ALL_PARTITIONS * 4)
+    assert topic[4] == "1.2 kB"
+    assert [row[7] for row in each] == ["196 B"] * ALL_PARTITIONS
+    assert [(row[0], row[1], row[2], row[3]) for row in held] == [
+        (f"t-{index}", "3", "1", "pay") for index in range(ALL_PARTITIONS)
+    ]
+
+
+async def rows(cluster: Cluster, browser: Browser, path: str) -> list[list[str]]:
+    """The texts of the cells of each row."""
+    async with browser.session.get(path) as answer:
+        source = await during(cluster, answer.text())
+    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in source.split("<tr")]
+    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in found if row]
