@@ -26,7 +26,7 @@ from broker.membership.standalone import StandaloneMetadata
 from broker.node_state import Base
 from broker.peers.client import INSPECTION_CLIENT_ID, PeerClient, PeerClients, PeerNetwork, PeerSettings, ask_versions
 from broker.replication.cluster_access import ALONE, ClusterAccess
-from broker.replication_settings import replication_settings
+from broker.replication_settings import settings_of_now
 from controller.brokers import Registration
 from controller.decision import Surroundings
 from protocol import uuids
@@ -125,12 +125,11 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
     """
     if not serves_others and not base.current.config.is_in_cluster:
         return ALONE
-    current = base.current
     return ClusterAccess(
         lambda: metadata.broker_epoch,
         metadata.alter_partition,
         partial(_new_client, base, metadata.cache),
-        lambda: replication_settings(current.config),
+        settings_of_now(base.current),
     )
 
 

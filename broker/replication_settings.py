@@ -12,11 +12,26 @@ from storage.cleaner.log_cleaner import CleanerConfig
 
 if TYPE_CHECKING:
     from broker.background import Periodic
-    from broker.config.broker_config import BrokerConfig
+    from broker.config.broker_config import BrokerConfig, CurrentConfig
     from broker.replication.log_maintenance import LogMaintenance
 
 INDEX_IDLE_MS = 60_000
 """Time between two searches for idle indexes; one not used since the last search is dropped."""
+
+
+def settings_of_now(current: CurrentConfig) -> Callable[[], ReplicationSettings]:
+    """Returns the settings of the configuration as it is now: they are asked for with every partition."""
+    config = current.config
+    settings = replication_settings(config)
+
+    def now() -> ReplicationSettings:
+        nonlocal config, settings
+        if current.config is not config:
+            config = current.config
+            settings = replication_settings(config)
+        return settings
+
+    return now
 
 
 def replication_settings(config: BrokerConfig) -> ReplicationSettings:

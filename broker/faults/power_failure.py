@@ -12,7 +12,7 @@ Syncs happen in worker threads, hence the lock. A write costs nothing here: it i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from storage.file_system_over import FileSystemOver
@@ -131,7 +131,7 @@ class PowerFailureFiles(FileSystemOver):
         """Take all that is in a folder now for synced: a power failure is never to undo it."""
         with self._lock:
             self._stop_if_failed()
-            for below in [name for name in self._names if name == folder or name.startswith(f"{folder}/")]:
+            for below in self._folders(folder):
                 self._forget(below)
             self._forget(_folder_of(folder), folder)
             self._sync_below(folder)
@@ -191,12 +191,20 @@ class PowerFailureFiles(FileSystemOver):
 
     def _move(self, old: str, new: str) -> None:
         """Note that a folder, and so what is in it, has another name."""
-        for folder in [name for name in self._names if name == old or name.startswith(f"{old}/")]:
-            names = self._names.pop(folder)
+        for folder in self._folders(new):
+            names = self._names.pop(old + folder[len(new) :], [])
             for name in names:
                 name.path = _moved(name.path, old, new)
                 name.old = None if name.old is None else _moved(name.old, old, new)
-            self._names.setdefault(_folder_of(names[0].path), []).extend(names)
+            if names:
+                self._names.setdefault(folder, []).extend(names)
+
+    def _folders(self, folder: str) -> Iterator[str]:
+        """A folder, and those in it."""
+        yield folder
+        for name in self._fs.listdir(folder):
+            if self._fs.is_dir(f"{folder}/{name}"):
+                yield from self._folders(f"{folder}/{name}")
 
     def _kept(self, path: str) -> File | None:
         """The file that is to be replaced, if there is one; open, so that its content stays."""
@@ -258,10 +266,11 @@ class PowerFailureFiles(FileSystemOver):
 
     def _forget(self, folder: str, path: str | None = None) -> None:
         """Forget the names in a folder, or one of them: they are synced, or gone."""
-        names = self._names.pop(folder, [])
-        kept = [name for name in names if path is not None and name.path != path]
-        for name in names:
-            if name not in kept and name.replaced is not None:
+        kept = []
+        for name in self._names.pop(folder, []):
+            if path is not None and name.path != path:
+                kept.append(name)
+            elif name.replaced is not None:
                 name.replaced.close()
         if kept:
             self._names[folder] = kept

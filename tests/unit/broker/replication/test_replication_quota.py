@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config.broker_config import BrokerConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.membership.metadata_cache import MetadataCache
 from broker.replication.cluster_access import ReplicationQuota, ReplicationSettings
-from broker.replication_settings import replication_settings
+from broker.replication_settings import replication_settings, settings_of_now
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
 from metadata.maps import Map
@@ -83,6 +83,14 @@ def test_the_settings_are_kafkas() -> None:
     config = BrokerConfig.of({"replication.quota.window.num": "4", "replication.quota.window.size.seconds": "30"})
     assert replication_settings(config).quota_windows == Windows(4, 30_000)
     assert replication_settings(BrokerConfig.of({})).quota_windows == WINDOWS == Windows(11, 1_000)
+
+
+def test_the_settings_are_those_of_the_configuration_as_it_is_now() -> None:
+    current = CurrentConfig(BrokerConfig.of({"replica.fetch.max.bytes": "1000"}))
+    now = settings_of_now(current)
+    assert now() is now()
+    current.config = BrokerConfig.of({"replica.fetch.max.bytes": "2000"})
+    assert now().fetch_max_bytes == 2000
 
 
 def test_only_what_goes_to_throttled_replicas_counts() -> None:
