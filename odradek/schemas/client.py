@@ -1,7 +1,8 @@
 """A client of a schema registry, by Confluent's REST interface and the standard library.
 
 A registry that is away (`RegistryAway`) may come back, so whoever asks may ask again; one that says no
-(`RegistryRefused`) says it again. `RegistryClient.ask` is what `lookup.run` takes. A client is for one thread.
+(`RegistryRefused`) says it again. What answers and is none, such as a proxy before one that is away, is away too.
+`RegistryClient.ask` is what `lookup.run` takes. Threads may share a client.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ class RegistryClient:
         return ", ".join(one.url for one in self._addresses)
 
     def ask(self, path: str) -> Any:
-        """The JSON of an answer; None for 404. Raises RegistryAway, RegistryRefused."""
+        """The JSON of an answer; None for what the registry does not have. Raises RegistryAway, RegistryRefused."""
         try:
             return self.send("GET", path)
         except RegistryRefused as error:
-            if error.status == 404:
+            if error.status == 404 and error.code != 404:  # that is a path which the registry does not know
                 return None
             raise
 
@@ -99,9 +100,10 @@ class RegistryClient:
                 if method != "GET" and isinstance(error, TimeoutError):  # it may have been done
                     break
                 continue
-            if status < 500 and status not in LATER:
+            try:
                 return _read(address, status, answer)
-            reasons.append(f"{address.url}: {_told(status, answer)[0]}")
+            except RegistryAway as error:
+                reasons.append(str(error))
         raise RegistryAway("; ".join(reasons))
 
     def _exchange(self, address: _Address, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
@@ -132,7 +134,8 @@ class RegistryClient:
         if len(answer) > LARGEST_ANSWER:
             connection.close()
             raise RegistryRefused(f"{address.url} has sent more than {LARGEST_ANSWER >> 20} MiB", response.status)
-        self._kept[address.url] = connection
+        if self._kept.setdefault(address.url, connection) is not connection:  # another thread's
+            connection.close()
         return response.status, answer
 
     def close(self) -> None:
@@ -208,15 +211,18 @@ def _told(status: int, answer: bytes) -> tuple[str, int]:
 
 
 def _read(address: _Address, status: int, answer: bytes) -> Any:
-    """Raises RegistryRefused."""
+    """Raises RegistryAway, RegistryRefused."""
+    none_such = f"what answers at {address.url} is no schema registry: HTTP {status}, {answer[:SHOWN]!r}"
     if status >= 400:
         message, code = _told(status, answer)
+        if status >= 500 or status in LATER:
+            raise RegistryAway(f"{address.url}: {message}")
+        if status == 404 and not code:
+            raise RegistryAway(none_such)
         raise RegistryRefused(message, status, code)
     if status >= 300:
         raise RegistryRefused(f"{address.url} leads elsewhere (HTTP {status}): give the URL of the registry", status)
     try:
         return json.loads(answer)
     except (ValueError, RecursionError):
-        raise RegistryRefused(
-            f"what answers at {address.url} is no schema registry: {answer[:SHOWN]!r}", status
-        ) from None
+        raise RegistryAway(none_such) from None

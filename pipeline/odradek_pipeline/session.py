@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.registry import AVRO as AVRO_KIND
-from odradek_pipeline.registry import JSON as JSON_KIND
-from odradek_pipeline.registry import PROTOBUF as PROTOBUF_KIND
+from odradek_pipeline.schemas.lookup import AVRO as AVRO_KIND
+from odradek_pipeline.schemas.lookup import JSON as JSON_KIND
+from odradek_pipeline.schemas.lookup import PROTOBUF as PROTOBUF_KIND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

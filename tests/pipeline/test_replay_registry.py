@@ -20,12 +20,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from odradek import Broker
-from odradek_pipeline.registry import AVRO, JSON, PROTOBUF, Registry
+from odradek_pipeline.registry import Registry
 from odradek_pipeline.replay.encoding import ValueFormat
 from odradek_pipeline.replay.job import Replay, replay
 from odradek_pipeline.replay.progress import ReplayFailed
 from odradek_pipeline.replay.source import Source
 from odradek_pipeline.schemas.framing import id_of
+from odradek_pipeline.schemas.lookup import AVRO, JSON, PROTOBUF
 from odradek_pipeline.schemas.protobuf import Messages
 from odradek_pipeline.schemas.protoc import compile_text
 from tests.pipeline.lakes import set_topic_config

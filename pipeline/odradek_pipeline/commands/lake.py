@@ -11,7 +11,6 @@ import click
 from odradek_pipeline import s3, session
 from odradek_pipeline.lake import naming
 from odradek_pipeline.options import pairs, refuse, s3_options, spark_options
-from odradek_pipeline.registry import check_settings
 from odradek_pipeline.s3 import hadoop_path
 
 OWNED = {
@@ -241,7 +240,8 @@ def command(
     from odradek_pipeline.lake.job import run
     from odradek_pipeline.lake.schemas import parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
-    from odradek_pipeline.registry import PROTOBUF, Registry
+    from odradek_pipeline.registry import Registry
+    from odradek_pipeline.schemas.lookup import PROTOBUF
 
     key_specs = parse_specs(key_schemas, "--key-schema")
     settings = LakeSettings(
@@ -263,7 +263,8 @@ def command(
         )
     if settings.asks_registry() and not settings.registry:
         raise click.UsageError("--schema and --key-schema with a registry's schemas need --registry URL")
-    Registry(settings.registry, settings.registry_config)
+    if settings.registry:
+        Registry(settings.registry, settings.registry_config)
     if settings.has_kind(PROTOBUF):
         session.check_codecs(PROTOBUF)
     reporter = progress.configure()
@@ -289,7 +290,8 @@ def _check(given: dict[str, Any]) -> None:
     except re.error as error:
         raise click.UsageError(f"--pattern: {error}") from None
     refuse("--option", given["options"], OWNED)
-    check_settings(given["registry_config"])
+    if given["registry_config"] and not given["registry"]:
+        raise click.UsageError("--registry-config needs --registry URL")
     if given["table_format"] == "parquet" and (given["upsert"] or given["upsert_compacted"]):
         raise click.UsageError("--upsert needs a table whose rows can change: --format delta or iceberg, not parquet")
     if given["catalog"] and given["table_format"] != "iceberg":

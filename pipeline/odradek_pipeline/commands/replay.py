@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek_pipeline import options, s3, session
-from odradek_pipeline.registry import Registry, check_settings
+from odradek_pipeline.registry import Registry
 from odradek_pipeline.schemas import registry_specs
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _check_format(given: dict[str, Any]) -> None:
         raise click.UsageError("--value-format needs --topic, or --value-subject")
     if given["value_schema"] and not given["register"]:
         raise click.UsageError("--value-schema is the schema to --register")
-    check_settings(given["registry_config"])
+    Registry(given["registry"], given["registry_config"])
     session.check_codecs(registry_specs.KINDS[given["value_format"]])
 
 

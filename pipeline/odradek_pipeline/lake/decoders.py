@@ -17,8 +17,9 @@ from pyspark.sql import types as T
 from odradek_pipeline import json_text
 from odradek_pipeline.lake import avro_types, json_schema, records, reshape, unknown
 from odradek_pipeline.lake.widening import NoColumn, column_type
-from odradek_pipeline.registry import AVRO, JSON, PROTOBUF, RegisteredSchema
+from odradek_pipeline.registry import RegisteredSchema
 from odradek_pipeline.schemas.errors import MissingLibraryError, SchemaError
+from odradek_pipeline.schemas.lookup import AVRO, JSON, PROTOBUF
 
 if TYPE_CHECKING:
     import pyarrow

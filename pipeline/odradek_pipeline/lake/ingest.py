@@ -126,9 +126,8 @@ class Ingest(ABC):
         if not specs:
             return None
         from odradek_pipeline.lake.registered import RegisteredTopic
-        from odradek_pipeline.registry import Registry
 
-        registry = self._around.registry or Registry("")
+        registry = self._around.registry
         ids = SchemaIds(self._around.files, self._settings.checkpoint(self.topic))
         keeps = bool(self._settings.unknown_fields)
         return RegisteredTopic(self.topic, specs, registry, ids, self._settings.table_format, self._stopping, keeps)

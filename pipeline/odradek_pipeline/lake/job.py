@@ -26,8 +26,10 @@ from odradek_pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from odradek_pipeline.lake.transactional import TransactionalIngest
 from odradek_pipeline.lake.upsert import UpsertIngest
 from odradek_pipeline.reasons import reason
-from odradek_pipeline.registry import AVRO, Registry, RegistryAway
+from odradek_pipeline.registry import Registry
 from odradek_pipeline.s3 import Objects
+from odradek_pipeline.schemas.client import RegistryAway
+from odradek_pipeline.schemas.lookup import AVRO
 from odradek_pipeline.session import SessionOptions
 
 if TYPE_CHECKING:

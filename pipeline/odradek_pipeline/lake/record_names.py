@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek_pipeline.registry import AVRO, PROTOBUF
 from odradek_pipeline.schemas.framing import KEY_HEADER, VALUE_HEADER
+from odradek_pipeline.schemas.lookup import AVRO, PROTOBUF
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

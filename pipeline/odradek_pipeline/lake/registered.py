@@ -30,7 +30,10 @@ from odradek_pipeline.lake.record_names import distinct, named
 from odradek_pipeline.lake.schema_files import schema_of_file
 from odradek_pipeline.lake.schema_ids import ONLY, Entry, SchemaIds, Side
 from odradek_pipeline.lake.widening import NoColumn, union
-from odradek_pipeline.registry import JSON, PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
+from odradek_pipeline.registry import RegisteredSchema, Registry
+from odradek_pipeline.schemas.client import RegistryAway
+from odradek_pipeline.schemas.errors import SchemaError
+from odradek_pipeline.schemas.lookup import JSON, PROTOBUF
 from odradek_pipeline.schemas.registry_specs import VALUE, RegisteredSpec
 
 if TYPE_CHECKING:
@@ -50,14 +53,14 @@ Write = Callable[["DataFrame", int], None]
 
 @dataclass(slots=True)
 class RegisteredTopic:
-    """A topic's sides with schemas of a registry. `stopping` ends the wait for a registry.
+    """A topic's sides with schemas of a registry, or of files without one. `stopping` ends the wait for a registry.
 
     `keeps`: what is in the unknown fields of JSON values is kept.
     """
 
     topic: str
     specs: Mapping[str, RegisteredSpec]
-    registry: Registry
+    registry: Registry | None
     ids: SchemaIds
     table_format: str
     stopping: threading.Event
@@ -261,20 +264,23 @@ class RegisteredTopic:
         subject = spec.subject_of(self.topic, side)
         for attempt in range(1_000_000):
             try:
-                found = (
-                    self.registry.by_guid(str(uuid.UUID(name)))
-                    if len(name) == 32
-                    else self.registry.by_id(int(name), subject)
-                )
+                registry = self._registry()
+                is_guid = len(name) == 32
+                found = registry.by_guid(str(uuid.UUID(name))) if is_guid else registry.by_id(int(name), subject)
                 return None if found is None else replace(found, message=spec.message)
-            except RegistryRefused as error:
-                raise LakeError(f"topic {self.topic}: {error.message}") from None
             except RegistryAway as error:
                 pause = min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(attempt, 10))
                 logger.warning("registry is away; waiting", topic=self.topic, error=str(error), retry_in_seconds=pause)
                 if self.stopping.wait(pause):
                     raise
+            except SchemaError as error:
+                raise LakeError(f"topic {self.topic}: {error}") from None
         raise RuntimeError("unreachable")
+
+    def _registry(self) -> Registry:
+        if self.registry is None:
+            raise RuntimeError("there are only schemas of files")
+        return self.registry
 
     def _ask_latest(self) -> None:
         """Look up the schemas that all records have. Raises LakeError, RegistryAway."""
@@ -299,9 +305,11 @@ class RegisteredTopic:
     def _latest(self, side: str, spec: RegisteredSpec) -> RegisteredSchema:
         subject = spec.subject_of(self.topic, side)
         try:
-            found = self.registry.latest(subject)
-        except RegistryRefused as error:
-            raise LakeError(f"topic {self.topic}: {error.message}") from None
+            found = self._registry().latest(subject)
+        except RegistryAway:
+            raise
+        except SchemaError as error:
+            raise LakeError(f"topic {self.topic}: {error}") from None
         if found is None:
             raise LakeError(f"topic {self.topic}: the registry has no subject {subject}")
         return replace(found, message=spec.message)

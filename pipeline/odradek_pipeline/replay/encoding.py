@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from odradek_pipeline.registry import JSON, PROTOBUF, RegisteredSchema, Registry, RegistryAway, RegistryRefused
+from odradek_pipeline.registry import RegisteredSchema, Registry
 from odradek_pipeline.replay.progress import ReplayRefused
 from odradek_pipeline.replay.table_schemas import text_of
 from odradek_pipeline.schemas.codecs import Codec, codec_of
 from odradek_pipeline.schemas.errors import SchemaError
 from odradek_pipeline.schemas.framing import with_prefix
-from odradek_pipeline.schemas.lookup import Source
+from odradek_pipeline.schemas.lookup import JSON, PROTOBUF, Source
 from odradek_pipeline.schemas.protobuf import ProtobufCodec
 from odradek_pipeline.schemas.protoc import compile_text
 
@@ -57,7 +57,7 @@ class ValueFormat:
                 found = RegisteredSchema(self.kind, text, schema_id)
             else:
                 found = self.registry.latest(self.subject)
-        except (RegistryAway, RegistryRefused) as error:
+        except SchemaError as error:
             raise ReplayRefused(f"the registry does not help: {error}") from None
         if found is None:
             missing = f"schema {known}" if known is not None else f"subject {self.subject}"

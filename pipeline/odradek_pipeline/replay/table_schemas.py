@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from odradek_pipeline.registry import AVRO, JSON, PROTOBUF
 from odradek_pipeline.replay.progress import ReplayRefused
+from odradek_pipeline.schemas.lookup import AVRO, JSON, PROTOBUF
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TOP = "Value"

@@ -19,8 +19,9 @@ from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.protobuf_rows import arrow_type, read_values
 from odradek_pipeline.lake.schema_files import schema_of_file
 from odradek_pipeline.lake.widening import NoColumn, union
-from odradek_pipeline.registry import PROTOBUF, RegisteredSchema
+from odradek_pipeline.registry import RegisteredSchema
 from odradek_pipeline.schemas.framing import written_indexes
+from odradek_pipeline.schemas.lookup import PROTOBUF
 from odradek_pipeline.schemas.protobuf import Messages
 from odradek_pipeline.schemas.registry_specs import RegisteredSpec
 

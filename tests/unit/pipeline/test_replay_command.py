@@ -40,7 +40,7 @@ NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
             [*REGISTERED, "--value-schema", "f"],
             "--value-schema is the schema to --register",
         ),
-        ([*REGISTERED, "--registry-config", "a=b"], "--registry-config a: not one of basic.auth.user.info"),
+        ([*REGISTERED, "--registry-config", "a=b"], "--registry-config: a is no setting of a schema registry"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str) -> None:

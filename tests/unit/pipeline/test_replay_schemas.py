@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from pyspark.sql import types as T
 
 from odradek_pipeline.lake.decoders import decoder_of
-from odradek_pipeline.registry import AVRO, JSON, PROTOBUF, RegisteredSchema, Registry, RegistryAway
+from odradek_pipeline.registry import RegisteredSchema, Registry
 from odradek_pipeline.replay.encoding import Encoding, ValueFormat, encoding_of, plain_of
 from odradek_pipeline.replay.progress import ReplayRefused
 from odradek_pipeline.replay.table_schemas import text_of
+from odradek_pipeline.schemas.client import RegistryAway
 from odradek_pipeline.schemas.framing import Framed
+from odradek_pipeline.schemas.lookup import AVRO, JSON, PROTOBUF
 
 LINE = T.StructType([T.StructField("sku", T.StringType()), T.StructField("pieces", T.IntegerType())])
 VALUE = T.StructType(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -75,11 +76,25 @@ def test_the_next_url_is_asked_where_one_does_not_answer(stub: Stub, nobody: str
         RegistryClient(nobody).ask("/x")
 
 
-@pytest.mark.parametrize(("status", "text"), [(302, "leads elsewhere"), (200, "is no schema registry: b'<html>'")])
-def test_what_is_no_registry_is_said_to_be_none(stub: Stub, status: int, text: str) -> None:
-    stub.answers = {"/x": (status, b"<html>")}
-    with pytest.raises(RegistryRefused, match=text):
-        RegistryClient(stub.url).ask("/x")
+def test_what_is_no_registry_is_said_to_be_none(stub: Stub) -> None:
+    client = RegistryClient(stub.url)
+    for answer in ((200, b"<html>"), (404, b"<html>"), (404, {"detail": "Not Found"})):
+        stub.answers = {"/x": answer}
+        with pytest.raises(RegistryAway, match=f"is no schema registry: HTTP {answer[0]}"):
+            client.ask("/x")
+    stub.answers = {"/x": (302, b""), "/y": (404, {"error_code": 404, "message": "HTTP 404 Not Found"})}
+    with pytest.raises(RegistryRefused, match="leads elsewhere"):
+        client.ask("/x")
+    with pytest.raises(RegistryRefused, match="404 Not Found"):
+        client.ask("/y")
+
+
+def test_threads_share_a_client(stub: Stub) -> None:
+    stub.answers = {"/x": (200, 1)}
+    client = RegistryClient(stub.url)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(client.ask, ["/x"] * 100)) == [1] * 100
+    client.close()
 
 
 def test_a_port_without_http_and_one_without_tls_are_named(stub: Stub) -> None:
