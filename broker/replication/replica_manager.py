@@ -109,7 +109,12 @@ class ReplicaManager:
         machine = clock.machine
         self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, machine)
         self.replication = Replication(
-            node_id, machine, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
+            node_id,
+            machine,
+            cache,
+            self._alter_partition,
+            lambda: cluster.settings().lag_time_max_ms,
+            self.delete_purgatory.check_and_complete,
         )
         windows = cluster.settings().quota_windows
         self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms, windows)

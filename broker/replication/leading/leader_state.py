@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.replication.leading.alter_partition import AlterPartition
     from metadata.image import MetadataImage
     from metadata.topics import PartitionRegistration
+    from protocol.topic_partition import PartitionKey
     from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
@@ -85,7 +86,8 @@ ASK_AGAIN_MS = 500
 class Replication:
     """The services that the leaders of a node share.
 
-    `lag_time_max_ms` gives `replica.lag.time.max.ms`. The counts are Kafka's IsrShrinks, IsrExpands, FailedIsrUpdates.
+    `lag_time_max_ms` gives `replica.lag.time.max.ms`; `low_watermark_moved` is told of a partition whose low watermark
+    may have risen. The counts are Kafka's IsrShrinks, IsrExpands, FailedIsrUpdates.
     """
 
     node_id: int
@@ -93,6 +95,7 @@ class Replication:
     cache: MetadataCache
     controller: AlterPartition
     lag_time_max_ms: Callable[[], int]
+    low_watermark_moved: Callable[[PartitionKey], object]
     shrinks: int = field(default=0, init=False)
     expands: int = field(default=0, init=False)
     failed_updates: int = field(default=0, init=False)
@@ -102,11 +105,11 @@ class LedPartition(Protocol):
     """The partition, as its leader's state sees it (`broker.replication.partition.Partition`)."""
 
     topic_id: UUID
+    key: PartitionKey
     log: UnifiedLog
     high_watermark: int
 
     def advance(self) -> bool: ...
-    def changed(self) -> None: ...
 
 
 class LeaderState:
@@ -252,9 +255,10 @@ class LeaderState:
         follower.fetched(offset, log_start_offset, self._log.log_end_offset, now_ms, broker_epoch)
         if replica not in self.in_sync.committed and self._is_in_sync(replica, follower):
             self._propose(self.in_sync.committed | {replica})
-        advanced = end_moved and self._partition.advance()
-        if start_moved and not advanced:
-            self._partition.changed()  # the low watermark may have risen
+        if end_moved:
+            self._partition.advance()
+        if start_moved:
+            self._shared.low_watermark_moved(self._partition.key)
 
     def shrink(self) -> None:
         """Propose an ISR without the followers that lag too long; to be called every half of that time."""

@@ -50,7 +50,7 @@ def replication(
     """Of a node in a cluster of these brokers, whose epochs are ten times their ids."""
     cache = MetadataCache(MetadataImage(cluster=ClusterImage(Map({one: broker(one) for one in brokers}))))
     controller = AlterPartition(NODE, lambda: NODE * 10, ask, clock)
-    return Replication(NODE, clock, cache, controller, lambda: lag_ms)
+    return Replication(NODE, clock, cache, controller, lambda: lag_ms, lambda _key: None)
 
 
 def broker(node_id: int, epoch: int | None = None, *, fenced: bool = False) -> BrokerRegistration:

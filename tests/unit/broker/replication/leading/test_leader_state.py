@@ -68,7 +68,9 @@ class Led:
         self.rig = Rig(config=LogConfig(**config))  # type: ignore[arg-type]
         self.controller = Controller()
         self.shared = replication(self.rig.clock, self.controller.ask)
-        self.partition = Partition("t", TOPIC_ID, 0, self.rig.log(), lambda _: None, self.shared)
+        self.told: list[str] = []
+        self.shared.low_watermark_moved = lambda _key: self.told.append("low watermark")
+        self.partition = Partition("t", TOPIC_ID, 0, self.rig.log(), lambda _: self.told.append("changed"), self.shared)
         self.partition.lead(state(0, replicas=(1, 2, 3), isr=isr))
         assert self.partition.replicas is not None
         self.leader = self.partition.replicas
@@ -91,6 +93,16 @@ class Led:
     @property
     def isr(self) -> list[int]:
         return sorted(self.leader.in_sync.committed)
+
+
+async def test_the_first_fetch_of_a_follower_wakes_deletions_and_no_fetch_that_waits() -> None:
+    """Else each of a thousand partitions in a follower's Fetch looks at all that another Fetch waits for."""
+    led = Led()
+    led.told.clear()
+    led.fetched(2, 0)
+    assert led.told == ["low watermark"]
+    led.fetched(2, 0)
+    assert led.told == ["low watermark"]
 
 
 async def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas() -> None:
