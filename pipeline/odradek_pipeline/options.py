@@ -39,6 +39,17 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def tier_config_option(of: str) -> Callable[..., Any]:
+    """`--tier-config`, the options of the data source for a tier that is given by the options `of`."""
+    return click.option(
+        "--tier-config",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=pairs,
+        help=f"option of the data source for {of}, as s3Endpoint or tierMetadata; may be repeated",
+    )
+
+
 TABLE_FORMATS = ("delta", "iceberg", "parquet")
 _COLUMNS = ("partition", "offset", "key", "value", "headers", "timestamp")
 

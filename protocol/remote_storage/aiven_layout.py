@@ -22,7 +22,7 @@ from uuid import UUID
 from .. import uuids
 from ..topic_partition import EpochEntry
 from .segment import RemoteSegment, State, TopicIdPartition
-from .store import IndexKind, RemoteStoreError, SegmentData, StoredObject
+from .store import IndexKind, RemoteObjectDamagedError, SegmentData, StoredObject
 
 LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
 ORDER = (
@@ -34,7 +34,7 @@ ORDER = (
 )
 """The order of the indexes in their object."""
 
-_NAME = re.compile(r".*-([A-Za-z0-9_-]{22})/(\d+)/\d{20}-([A-Za-z0-9_-]{22})\.[a-z-]+")
+_NAME = re.compile(r"(.*)-([A-Za-z0-9_-]{22})/(\d+)/(\d{20})-([A-Za-z0-9_-]{22})\.[a-z-]+")
 _TOPIC = re.compile(r"([^/]+)-([A-Za-z0-9_-]{22})")
 _CHUNKS = struct.Struct(">iib")
 _INT = struct.Struct(">i")
@@ -62,7 +62,17 @@ def stored_object(prefix: str, name: str, size: int) -> StoredObject:
     found = _NAME.fullmatch(name.removeprefix(prefix))
     if found is None:
         return StoredObject(name, size, None, -1, None)
-    return StoredObject(name, size, uuids.from_text(found[1]), int(found[2]), uuids.from_text(found[3]))
+    return StoredObject(name, size, uuids.from_text(found[2]), int(found[3]), uuids.from_text(found[5]))
+
+
+def bare_segment(prefix: str, name: str, size: int) -> RemoteSegment | None:
+    """What the name of a `.log` says of its segment, which is not finished without a manifest; None for other names."""
+    found = _NAME.fullmatch(name.removeprefix(prefix))
+    if found is None or not name.endswith(f".{LOG}"):
+        return None
+    partition = TopicIdPartition(found[1], uuids.from_text(found[2]), int(found[3]))
+    start = int(found[4])
+    return RemoteSegment(partition, uuids.from_text(found[5]), start, start, -1, -1, -1, (), size, txn_index_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +144,11 @@ def write_manifest(segment: RemoteSegment, data: SegmentData, chunk_bytes: int) 
 
 
 def read_manifest(content: bytes) -> Manifest:
-    """Raises RemoteStoreError for a manifest that cannot be understood, or of an encrypted segment."""
+    """Raises RemoteObjectDamagedError for a manifest that cannot be understood, or of an encrypted segment."""
     try:
         manifest = json.loads(content)
         if manifest.get("encryption"):
-            raise RemoteStoreError("the segment is encrypted, which cannot be read here")
+            raise RemoteObjectDamagedError("the segment is encrypted, which cannot be read here")
         chunks = manifest["chunkIndex"]
         places = manifest["segmentIndexes"]
         return Manifest(
@@ -153,11 +163,11 @@ def read_manifest(content: bytes) -> Manifest:
             bool(manifest["compression"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
-        raise RemoteStoreError(f"the manifest cannot be read: {error!r}") from error
+        raise RemoteObjectDamagedError(f"the manifest cannot be read: {error!r}") from error
 
 
 def read_segment(content: bytes) -> RemoteSegment:
-    """The segment that a manifest is of, as its copy has ended. Raises RemoteStoreError."""
+    """The segment that a manifest is of, as its copy has ended. Raises RemoteObjectDamagedError."""
     manifest = read_manifest(content)
     try:
         found = json.loads(content)["remoteLogSegmentMetadata"]
@@ -183,7 +193,7 @@ def read_segment(content: bytes) -> RemoteSegment:
             txn_index_empty=IndexKind.TRANSACTION not in manifest.indexes,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RemoteStoreError(f"the manifest does not say which segment it is of: {error!r}") from error
+        raise RemoteObjectDamagedError(f"the manifest does not say which segment it is of: {error!r}") from error
 
 
 def _sizes(chunks: Mapping[str, Any]) -> list[int]:

@@ -18,6 +18,7 @@ from .aiven_layout import (
     LOG,
     MANIFEST,
     Manifest,
+    bare_segment,
     joined_indexes,
     key_of,
     parse_topic,
@@ -27,7 +28,15 @@ from .aiven_layout import (
     write_manifest,
 )
 from .segment import RemoteSegment
-from .store import IndexKind, RemoteObjectMissingError, RemoteStoreError, SegmentData, StoredObject
+from .store import (
+    IndexKind,
+    RemoteChunkDamagedError,
+    RemoteObjectDamagedError,
+    RemoteObjectMissingError,
+    RemoteStoreError,
+    SegmentData,
+    StoredObject,
+)
 
 if TYPE_CHECKING:
     from obstore.store import S3Store as Bucket
@@ -127,7 +136,16 @@ class S3Store:
         try:
             return zstandard.ZstdDecompressor().decompress(packed, max_output_size=manifest.chunk_bytes)
         except zstandard.ZstdError as error:
-            raise RemoteStoreError(f"chunk {number} of {self._key(segment, LOG)} is damaged: {error}") from error
+            raise RemoteChunkDamagedError(f"chunk {number} of {self._key(segment, LOG)} is damaged: {error}") from error
+
+    def read_plain(self, segment: RemoteSegment, position: int, size: int) -> bytes:
+        """As `read`, of a segment without a manifest, whose log is taken for one that is not compressed."""
+        return self._range(segment, LOG, position, min(size, segment.size - position))
+
+    def is_cut(self, segment: RemoteSegment, *, plain: bool) -> bool:
+        """Whether what is stored of the segment's log is shorter than it was."""
+        size = _asked(lambda: self._bucket.head(self._key(segment, LOG))["size"])
+        return bool(size < (segment.size if plain else self._manifest(segment).ends[-1]))
 
     def index(self, segment: RemoteSegment, kind: IndexKind) -> bytes:
         place = self._manifest(segment).indexes.get(kind)
@@ -150,8 +168,11 @@ class S3Store:
                 if one["path"].startswith(prefix):
                     yield stored_object(prefix, one["path"], one["size"])
 
-    def segments(self, wants: Callable[[str, int], bool]) -> Iterator[RemoteSegment]:
-        """The segments that are stored of the wanted topics and partitions, by their manifests."""
+    def segments(self, wants: Callable[[str, int], bool], *, salvage: bool = False) -> Iterator[RemoteSegment]:
+        """The segments that are stored of the wanted topics and partitions, by their manifests.
+
+        With `salvage` also the logs that have none, or one that cannot be read: the state of these is COPY_STARTED.
+        """
         prefix = self._settings.prefix
         folder = prefix.rpartition("/")[0] or None
         for name in self._folders(folder):
@@ -161,16 +182,32 @@ class S3Store:
             for index in self._folders(name):
                 number = index.rstrip("/").rpartition("/")[2]
                 if number.isdigit() and wants(topic[0], int(number)):
-                    yield from self._segments_in(index)
+                    yield from self._segments_in(index, salvage)
 
     def _folders(self, prefix: str | None) -> list[str]:
         return list(_asked(lambda: self._bucket.list_with_delimiter(prefix))["common_prefixes"])
 
-    def _segments_in(self, folder: str) -> Iterator[RemoteSegment]:
+    def _segments_in(self, folder: str, salvage: bool) -> Iterator[RemoteSegment]:
+        bare: dict[UUID, RemoteSegment] = {}
         for page in self._pages(folder):
             for one in page:
                 if one["path"].endswith(f".{MANIFEST}"):
-                    yield read_segment(self._content(one["path"]))
+                    found = self._listed(one["path"], salvage)
+                    if found is not None:
+                        bare.pop(found.id, None)
+                        yield found
+                elif (log := bare_segment(self._settings.prefix, one["path"], one["size"])) is not None:
+                    bare[log.id] = log
+        if salvage:
+            yield from bare.values()
+
+    def _listed(self, manifest: str, salvage: bool) -> RemoteSegment | None:
+        try:
+            return read_segment(self._content(manifest))
+        except RemoteObjectDamagedError as error:
+            if salvage:
+                return None
+            raise RemoteObjectDamagedError(f"{manifest}: {error}") from error
 
     def _pages(self, prefix: str | None) -> Iterator[Any]:
         found: Iterator[Any] = iter(_asked(lambda: self._bucket.list(prefix, chunk_size=LISTED_AT_ONCE)))

@@ -27,6 +27,14 @@ class RemoteObjectMissingError(RemoteStoreError):
     """The store answers, and does not have the object."""
 
 
+class RemoteObjectDamagedError(RemoteStoreError):
+    """The store has the object, and what is in it is not what was stored, or cannot be read here."""
+
+
+class RemoteChunkDamagedError(RemoteObjectDamagedError):
+    """Of the object only a part is damaged."""
+
+
 class IndexKind(Enum):
     """What is stored of a segment besides its log (Kafka's `RemoteStorageManager.IndexType`)."""
 

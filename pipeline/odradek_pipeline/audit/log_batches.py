@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odradek_pipeline.datasource import walk
-from odradek_pipeline.datasource.places import OpenLog
+from odradek_pipeline.datasource.places import OpenLog, ScannedLog
 from odradek_pipeline.protocol.records.batch import BatchHeader, check_crc
 
 NO_END = 1 << 63
@@ -38,7 +38,7 @@ def batches_in(log: OpenLog, least: int, before: int = NO_END) -> Iterator[Place
 
     Raises DataSourceError, OSError.
     """
-    position = 0
+    log, position = ScannedLog(log), 0
     while position < log.size:
         for at, header in walk.headers(log, position, least):
             if not check_crc(log.read(header.size, at), 0, header) or _overtakes(log, at, header, least, before):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.options import pairs, table_options
+from odradek_pipeline.options import pairs, table_options, tier_config_option
 
 if TYPE_CHECKING:
     from odradek_pipeline.audit.sources import TopicPlace
@@ -23,13 +23,7 @@ UP_TO = ("batch", "last-row", "end")
 @click.option("--topic", "topics", multiple=True, help="the topic; with --replicas any number, by default all")
 @click.option("--data", multiple=True, metavar="DIR", help="a broker's data folder that has the topic; may be repeated")
 @click.option("--tier", metavar="PLACE", help="where its older segments are: a folder or s3://BUCKET/KEY-PREFIX")
-@click.option(
-    "--tier-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=pairs,
-    help="option of the data source for --tier and --against-tier, as s3Endpoint or tierMetadata; may be repeated",
-)
+@tier_config_option("--tier and --against-tier")
 @click.option("--bootstrap", metavar="HOST:PORT,...", help="brokers that have the topic, in place of --data")
 @click.option("--lake", metavar="PATH", help="a lake of `odradek-pipeline lake`: table, dead letters and newest batch")
 @click.option("--table", metavar="PATH", help="any table, or CATALOG:NAMESPACE.TABLE of Iceberg; in place of --lake")

@@ -1,4 +1,4 @@
-"""`odradek-pipeline restore`: topics out of data folders, backups and raw tables, into a data folder or a cluster."""
+"""`odradek-pipeline restore`: topics out of folders, backups, tiers and raw tables, into a data folder or a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.options import pairs, table_options
+from odradek_pipeline.options import pairs, table_options, tier_config_option
 
 if TYPE_CHECKING:
     from odradek_pipeline.restore.into_data import Source
@@ -19,8 +19,8 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 ALL = "all"
 
 
-@click.command(short_help="topics from data folders, a backup or a raw table, into a data folder or a cluster")
-@click.option("--topic", "topics", multiple=True, help="the topic; with --from-data any number  [default: all]")
+@click.command(short_help="topics from folders, a backup, a tier or a raw table, into a folder or a cluster")
+@click.option("--topic", "topics", multiple=True, help="the topic; of folders any number  [default: all]")
 @click.option(
     "--from-data",
     "folders",
@@ -28,6 +28,14 @@ ALL = "all"
     metavar="DIR",
     help="a data folder, which may be damaged, or a backup; repeat it for the folders of replicas",
 )
+@click.option(
+    "--from-tier",
+    "tier",
+    metavar="PLACE",
+    help="remote storage, with --from-data or alone: a folder or s3://BUCKET/PREFIX",
+)
+@tier_config_option("--from-tier")
+@click.option("--topic-id", metavar="ID", help="of which topic, if remote storage has several of that name")
 @click.option("--from-lake", "lake", metavar="PATH", help="a lake of `odradek-pipeline lake` with the raw table")
 @click.option("--from-table", "table", metavar="PATH", help="any raw table, or CATALOG:NAMESPACE.TABLE of Iceberg")
 @table_options
@@ -80,10 +88,13 @@ def _source(topics: tuple[str, ...], given: dict[str, Any]) -> Source:
     from odradek_pipeline.audit.sources import TablePlace
     from odradek_pipeline.restore.folders import Folders
 
-    if sum(map(bool, (given["folders"], given["lake"], given["table"]))) != 1:
-        raise click.UsageError("give one of --from-data, --from-lake and --from-table")
-    if given["folders"]:
-        return Folders(given["folders"], topics)
+    if sum(map(bool, (given["folders"] or given["tier"], given["lake"], given["table"]))) != 1:
+        raise click.UsageError("give one of --from-data (or --from-tier), --from-lake and --from-table")
+    if not given["tier"] and (given["tier_config"] or given["topic_id"]):
+        raise click.UsageError("--tier-config and --topic-id go with --from-tier")
+    if given["folders"] or given["tier"]:
+        tier = {**given["tier_config"], "tier": given["tier"]} if given["tier"] else None
+        return Folders(given["folders"], topics, tier, given["topic_id"])
     if len(topics) != 1:
         raise click.UsageError("give one --topic: that of the table")
     from odradek_pipeline.restore.rows import TableSource

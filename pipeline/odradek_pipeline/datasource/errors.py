@@ -7,6 +7,10 @@ class DataSourceError(Exception):
     """The folder, or what was asked of it, does not allow the read."""
 
 
+class StoreUnavailableError(DataSourceError):
+    """Remote storage has not done what it was asked for; it may, another time."""
+
+
 class CorruptLogError(DataSourceError):
     """Bytes in the middle of a log, or one of its indexes, are not what a broker writes (`failOnCorruption`)."""
 

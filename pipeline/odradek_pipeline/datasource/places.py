@@ -12,6 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from odradek_pipeline.datasource.errors import CorruptLogError
+
+BLOCK_BYTES = 1 << 20
+
 
 class OpenLog(Protocol):
     """An open log; its content stays readable whatever happens to its name.
@@ -92,6 +96,37 @@ class LocalLog:
 
     def close(self) -> None:
         os.close(self.descriptor)
+
+
+class ScannedLog:
+    """A log that is gone through from its beginning: what is read of it is mostly in the last block.
+
+    Where a part of it is damaged, there are zeros, so that a search for the next batch goes on behind it.
+    """
+
+    def __init__(self, log: OpenLog) -> None:
+        self._log = log
+        self.path, self.identity, self.size = log.path, log.identity, log.size
+        self._block = b""
+        self._at = 0
+
+    def read(self, size: int, position: int) -> bytes:
+        end = min(position + size, self.size)
+        if not self._at <= position <= end <= self._at + len(self._block):
+            self._block, self._at = self._load(max(size, BLOCK_BYTES), position), position
+        return self._block[position - self._at : end - self._at]
+
+    def _load(self, size: int, position: int) -> bytes:
+        try:
+            return self._log.read(size, position)
+        except CorruptLogError:
+            return bytes(max(min(size, self.size - position), 0))
+
+    def next_data(self, position: int) -> int:
+        return self._log.next_data(position)
+
+    def close(self) -> None:
+        self._log.close()
 
 
 @contextmanager

@@ -13,11 +13,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.errors import CorruptLogError, DataSourceError, StoreUnavailableError
 from odradek_pipeline.datasource.places import LocalLog, OpenLog, RemoteFileMissing
 from odradek_pipeline.protocol.remote_storage.s3 import S3Settings, S3Store, open_s3
-from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment
-from odradek_pipeline.protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStoreError
+from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment, State
+from odradek_pipeline.protocol.remote_storage.store import (
+    IndexKind,
+    RemoteChunkDamagedError,
+    RemoteObjectDamagedError,
+    RemoteObjectMissingError,
+    RemoteStoreError,
+)
 
 T = TypeVar("T")
 
@@ -38,13 +44,17 @@ def bucket_of(settings: S3Settings) -> S3Store:
 
 
 def asked(what: str, work: Callable[[], T]) -> T:
-    """The result of `work`. Raises RemoteFileMissing, or DataSourceError that names `what`."""
+    """The result of `work`. Raises RemoteFileMissing, or DataSourceError or a subclass, which names `what`."""
     try:
         return work()
     except RemoteObjectMissingError as error:
         raise RemoteFileMissing(2, "missing in remote storage", what) from error
-    except RemoteStoreError as error:
+    except RemoteChunkDamagedError as error:
+        raise CorruptLogError(f"{what} is damaged: {error}") from error
+    except RemoteObjectDamagedError as error:
         raise DataSourceError(f"{what} cannot be read: {error}") from error
+    except RemoteStoreError as error:
+        raise StoreUnavailableError(f"{what} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +116,17 @@ class S3Log:
 
 
 class OpenS3Log:
-    """See the module. Not for several threads. Opening asks nothing of the store."""
+    """See the module. Not for several threads. Opening asks nothing of the store.
+
+    A segment whose copy was never finished has no manifest; what there is of it is read as it is.
+    """
 
     def __init__(self, path: str, segment: RemoteSegment, store: S3Store) -> None:
         self.path = path
         self.identity = segment.id.int >> 64, segment.id.int & _MASK
         self.size = segment.size
         self._segment = segment
+        self._plain = segment.state is State.COPY_STARTED
         self._store = store
         self._chunk: tuple[int, bytes] = (-1, b"")
         self._ahead: tuple[int, Future[bytes]] | None = None
@@ -147,7 +161,13 @@ class OpenS3Log:
         return data
 
     def _load(self, position: int, size: int) -> bytes:
-        return asked(self.path, lambda: self._store.read(self._segment, position, size))
+        try:
+            read = self._store.read_plain if self._plain else self._store.read
+            return asked(self.path, lambda: read(self._segment, position, size))
+        except StoreUnavailableError:
+            if asked(self.path, lambda: self._store.is_cut(self._segment, plain=self._plain)):
+                return b""
+            raise
 
     def next_data(self, position: int) -> int:
         return position

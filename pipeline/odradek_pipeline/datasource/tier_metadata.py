@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from uuid import UUID
 
 from odradek_pipeline.datasource import walk
@@ -69,7 +70,7 @@ class MetadataTopic:
                     position = at + header.size
                     if header.next_offset > cursor and not header.is_control:
                         for record in iter_records(log.read(header.size, at), header):
-                            self._replay(record.value or b"", record.offset)
+                            replay_value(record.value or b"", record.offset, self.of)
                     cursor = self._next[home.partition] = max(cursor, header.next_offset)
                 if position < log.size and listing.after(segment) is not None:
                     raise CorruptLogError(
@@ -77,8 +78,10 @@ class MetadataTopic:
                         "remote storage is found without this topic."
                     )
 
-    def _replay(self, value: bytes, offset: int) -> None:
-        try:
-            replay(decode_remote_log_record(value), self.of)
-        except (DecodeError, ValueError) as error:
-            logger.warning("record %d of %s left out: %s", offset, TOPIC, error)
+
+def replay_value(value: bytes, offset: int, of: Callable[[TopicIdPartition], RemoteSegments]) -> None:
+    """Let a record of the topic count; `of` has the segments of a partition."""
+    try:
+        replay(decode_remote_log_record(value), of)
+    except (DecodeError, ValueError) as error:
+        logger.warning("record %d of %s left out: %s", offset, TOPIC, error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -32,11 +32,36 @@ logger = logging.getLogger(__name__)
 EPOCHS = "leader-epoch-checkpoint"
 
 
+ByPartition = dict[TopicPartition, dict[UUID, RemoteSegments]]
+"""What is in remote storage, by partition and its topic's id."""
+
+
+def segments_of(known: ByPartition, named: TopicIdPartition) -> RemoteSegments:
+    """What is known of a partition."""
+    of_ids = known.setdefault(TopicPartition(named.topic, named.index), {})
+    return of_ids.setdefault(named.topic_id, RemoteSegments(f"{named.topic}-{named.index}"))
+
+
+def newest_of(segments: Iterable[RemoteSegment]) -> RemoteSegment | None:
+    """Of the segments whose copy is finished, that of the latest leader epoch, and among these the last one."""
+    finished = [one for one in segments if one.state is State.COPY_FINISHED and one.epochs]
+    return max(finished, key=lambda one: (one.epochs[-1].epoch, one.end_offset), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """The leader epochs of a log, ascending."""
 
     entries: Sequence[EpochEntry]
+
+    @classmethod
+    def of_folder(cls, folder: str) -> Lineage:
+        """What the checkpoint in a log's folder says; empty if there is none. Raises DataSourceError, OSError."""
+        try:
+            with open(f"{folder}/{EPOCHS}", "rb") as file:
+                return cls(decode_epochs(file.read()))
+        except FileNotFoundError:
+            return cls(())
 
     def epoch_for(self, offset: int) -> int:
         """The epoch of an offset; -1 below the first."""
@@ -57,7 +82,7 @@ class TierView:
         self._topic = MetadataTopic(options.paths)
         self._by_topic = False
         self._partitions: frozenset[TopicPartition] | None = None
-        self._listed: dict[TopicPartition, dict[UUID, RemoteSegments]] = {}
+        self._listed: ByPartition = {}
 
     def refresh(self, partitions: frozenset[TopicPartition] | None) -> None:
         """Find out what is in remote storage now of these partitions; None: of those that the options want.
@@ -77,9 +102,7 @@ class TierView:
         self._listed = {}
         found = sorted(self._tier.listed(self._wants), key=lambda one: (one.end_offset, one.event_timestamp))
         for segment in found:
-            named = segment.partition
-            of_ids = self._listed.setdefault(TopicPartition(named.topic, named.index), {})
-            segments = of_ids.setdefault(named.topic_id, RemoteSegments(f"{named.topic}-{named.index}"))
+            segments = segments_of(self._listed, segment.partition)
             segments.take(replace(segment, state=State.COPY_STARTED))
             segments.take(segment)
 
@@ -153,14 +176,7 @@ class TierView:
 
     def _lineage(self, local: Listing, remote: RemoteSegments) -> Lineage:
         """The log's own leader epochs; those of the newest remote segment where the log has none that are as new."""
-        own = Lineage(())
-        try:
-            with open(f"{local.folder}/{EPOCHS}", "rb") as file:
-                own = Lineage(decode_epochs(file.read()))
-        except FileNotFoundError:
-            pass
-        finished = [one for one in remote if one.state is State.COPY_FINISHED and one.epochs]
-        newest = max(finished, key=lambda one: (one.epochs[-1].epoch, one.end_offset), default=None)
+        own, newest = Lineage.of_folder(local.folder), newest_of(remote)
         if newest is None or own.last >= newest.epochs[-1].epoch:
             return own
         return Lineage(decode_epochs(self._index(newest, IndexKind.LEADER_EPOCH)))

@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import DataSourceError
@@ -27,7 +26,7 @@ from odradek_pipeline.protocol.remote_storage.folder_layout import (
     parse_folder,
 )
 from odradek_pipeline.protocol.remote_storage.s3 import S3Settings
-from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment, State, TopicIdPartition
+from odradek_pipeline.protocol.remote_storage.segment import RemoteSegment, State
 from odradek_pipeline.protocol.remote_storage.store import IndexKind
 from odradek_pipeline.protocol.topic_partition import EpochEntry
 
@@ -57,37 +56,44 @@ class FolderTier:
     def _file(self, remote: RemoteSegment, suffix: str) -> FolderFile:
         return FolderFile(f"{self.directory}/{ROOT}/{folder_of(remote.partition)}/{file_of(remote, suffix)}")
 
-    def listed(self, wants: Wants) -> Iterator[RemoteSegment]:
-        """The segments that are there of the wanted partitions. Raises DataSourceError, OSError."""
-        root = f"{self.directory}/{ROOT}"
+    def check(self) -> None:
+        """Raises DataSourceError if nothing can be read there."""
+        self._names()
+
+    def _names(self) -> list[str]:
         try:
-            names = sorted(os.listdir(root))
+            return sorted(os.listdir(f"{self.directory}/{ROOT}"))
         except OSError as error:
             raise DataSourceError(f"The tier {self.directory} cannot be read: {error}") from error
-        for name in names:
+
+    def listed(self, wants: Wants, *, salvage: bool = False) -> Iterator[RemoteSegment]:
+        """The segments that are there of the wanted partitions.
+
+        With `salvage` also what is not whole: its state is COPY_STARTED. Raises DataSourceError, OSError.
+        """
+        root = f"{self.directory}/{ROOT}"
+        for name in self._names():
             partition = parse_folder(name)
             if partition is None or not wants(partition.topic, partition.index):
                 continue
             for entry in sorted(os.listdir(f"{root}/{name}")):
                 parsed = parse_file(entry)
                 if parsed is not None and parsed[2] == LOG_SUFFIX:
-                    found = self._look(f"{root}/{name}/{entry}", partition, parsed[0], parsed[1])
+                    bare = RemoteSegment(partition, parsed[1], parsed[0], parsed[0], -1, -1, -1, (), 0)
+                    found = self._look(bare, f"{root}/{name}/{entry}", strict=not salvage)
                     if found is not None:
                         yield found
+                    elif salvage:
+                        yield replace(bare, txn_index_empty=True)
 
-    def _look(self, log: str, partition: TopicIdPartition, base: int, segment_id: UUID) -> RemoteSegment | None:
-        """What the files of a segment say; None for one that is half copied or half removed."""
+    def _look(self, bare: RemoteSegment, log: str, *, strict: bool) -> RemoteSegment | None:
+        """What the files of a segment say; None for one that is half copied or removed, or, if not strict, damaged."""
+        base = bare.start_offset
         try:
             file = os.stat(log)
-            found = RemoteSegment(
-                partition,
-                segment_id,
-                base,
-                base,
-                broker_id=-1,
-                max_timestamp=-1,
+            found = replace(
+                bare,
                 event_timestamp=int(file.st_mtime * 1000),
-                epochs=(),
                 size=file.st_size,
                 state=State.COPY_FINISHED,
                 txn_index_empty=not os.path.exists(log.removesuffix(LOG_SUFFIX) + SUFFIXES[IndexKind.TRANSACTION]),
@@ -96,8 +102,13 @@ class FolderTier:
             lineage = decode_epochs(self.index(found, IndexKind.LEADER_EPOCH))
         except FileNotFoundError:
             return None
+        except DataSourceError:
+            if strict:
+                raise
+            return None
         if end is None:
-            logger.warning("remote segment left out, as it is not whole: %s", log)
+            if strict:
+                logger.warning("remote segment left out, as it is not whole: %s", log)
             return None
         first = [EpochEntry(entry.epoch, base) for entry in lineage if entry.start_offset <= base][-1:]
         later = [entry for entry in lineage if base < entry.start_offset < end]
@@ -121,9 +132,13 @@ class S3Tier:
         """See `FolderTier`."""
         return S3Index(self.settings, remote, kind).content()
 
-    def listed(self, wants: Wants) -> Iterator[RemoteSegment]:
+    def check(self) -> None:
         """See `FolderTier`."""
-        found = bucket_of(self.settings).segments(wants)
+        asked(str(self), bucket_of(self.settings).check)
+
+    def listed(self, wants: Wants, *, salvage: bool = False) -> Iterator[RemoteSegment]:
+        """See `FolderTier`."""
+        found = bucket_of(self.settings).segments(wants, salvage=salvage)
         while (segment := asked(str(self), lambda: next(found, None))) is not None:
             yield segment
 

@@ -13,12 +13,13 @@ from odradek_pipeline.audit.sides import AuditError, Extent, Topic
 from odradek_pipeline.audit.topic_table import OffsetMap, TopicTable
 from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.folders import Home, find_homes
+from odradek_pipeline.datasource.folders import topic_id as id_in
+from odradek_pipeline.datasource.tier_metadata import TOPIC as TIER_METADATA
 from odradek_pipeline.protocol.records.batch import (
     COMPRESSION_MASK,
     HEADER_SIZE,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     pack_header,
@@ -28,13 +29,12 @@ from odradek_pipeline.protocol.records.batch import (
 from odradek_pipeline.protocol.records.build import pack_batch
 from odradek_pipeline.protocol.records.compression import Compression, decompress
 from odradek_pipeline.protocol.topic_partition import TopicPartition
-from odradek_pipeline.restore.merged import MergedLog
+from odradek_pipeline.restore.merged import MadeBatch, MergedLog, empty_batch
+from odradek_pipeline.restore.remote import Remote
 
 BACKUP = "snapshot.json"
 CLUSTER_METADATA = "__cluster_metadata"
 _MOST_DELTA = 2**31 - 1
-
-MadeBatch = tuple[BatchHeader, bytearray]
 
 
 def data_folders(given: Sequence[str]) -> list[str]:
@@ -54,34 +54,86 @@ def data_folders(given: Sequence[str]) -> list[str]:
 
 
 class Folders:
-    """The partitions in the folders, and their replicas."""
+    """The partitions in the folders, and in remote storage, and their replicas."""
 
-    def __init__(self, given: Sequence[str], topics: Collection[str]) -> None:
-        """Raises AuditError if a topic is in none."""
+    def __init__(
+        self,
+        given: Sequence[str],
+        topics: Collection[str],
+        tier: Mapping[str, str] | None = None,
+        topic_id: str | None = None,
+    ) -> None:
+        """`tier`: options of the data source that say where remote storage is; `topic_id`: of which of several topics.
+
+        Raises AuditError if a topic is nowhere.
+        """
         self.roots = data_folders(given)
         self.name = ", ".join(self.roots)
+        self._remote_stays = False
+        self._topic_id = topic_id
         self._logs: dict[TopicPartition, MergedLog] = {}
-        self.homes: dict[TopicPartition, list[Home]] = {}
+        self._homes: dict[TopicPartition, list[Home]] = {}
         for root in self.roots:
             try:
                 for home in find_homes((root,), lambda key: key.topic != CLUSTER_METADATA):
-                    if not topics or home.partition.topic in topics:
-                        self.homes.setdefault(home.partition, []).append(home)
+                    self._homes.setdefault(home.partition, []).append(home)
             except DataSourceError as error:
                 raise AuditError(str(error)) from error
-        missing = sorted(set(topics) - {key.topic for key in self.homes})
-        if missing or not self.homes:
-            raise AuditError(f"No partition of {', '.join(missing) or 'any topic'} is in {', '.join(self.roots)}.")
+        self._ids = {home.partition.topic: found for home in self._all_homes() if (found := _id_of(home)) is not None}
+        self._remote = Remote(tier)
+        if self._remote.tier is not None:
+            self.name = ", ".join((*self.roots, str(self._remote.tier)))
+        metadata = (self.merged(key) for key in sorted(self._homes) if key.topic == TIER_METADATA)
+        self._remote.find(metadata, lambda topic, _: not topics or topic in topics)
+        self._partitions = sorted(key for key in self._found() if not topics or key.topic in topics)
+        missing = sorted(set(topics) - {key.topic for key in self._partitions})
+        if missing or not self._partitions:
+            raise AuditError(f"No partition of {', '.join(missing) or 'any topic'} is in {self.name}.")
+
+    def _all_homes(self) -> Iterator[Home]:
+        for homes in self._homes.values():
+            yield from homes
+
+    def _found(self) -> set[TopicPartition]:
+        """All partitions. What says where remote segments are is left out, once they are restored themselves."""
+        if self._remote.tier is None:
+            return set(self._homes)
+        remote = [key for key in self._remote.partitions() if self._known_id(key) in (None, *self._remote.ids(key))]
+        return {key for key in (*self._homes, *remote) if key.topic != TIER_METADATA}
+
+    def _known_id(self, partition: TopicPartition) -> str | None:
+        return self._ids.get(partition.topic, self._topic_id)
+
+    def as_it_was(self) -> None:
+        """A whole broker is restored: without a tier, what is in remote storage stays there, if the broker knows it."""
+        self._remote_stays = self._remote.tier is None and any(key.topic == TIER_METADATA for key in self._partitions)
+
+    def _topic_id_of(self, partition: TopicPartition) -> str | None:
+        """The id that the topic has in the folders; else the one of the remote segments. Raises AuditError."""
+        found = self._remote.ids(partition)
+        known = self._known_id(partition)
+        if known is not None or not found:
+            return known
+        if len(found) > 1:
+            raise AuditError(
+                f"{partition} is in {self._remote.tier} more than once, for topics with the ids {', '.join(found)}: "
+                "say which with --topic-id."
+            )
+        return found[0]
 
     def merged(self, partition: TopicPartition) -> MergedLog:
         """Its log, which is walked over once. Raises AuditError."""
         found = self._logs.get(partition)
         if found is None:
-            self._logs[partition] = found = MergedLog(self.homes[partition])
+            topic_id = self._topic_id_of(partition)
+            remote = None
+            if topic_id is not None:
+                remote = self._remote.part(partition, topic_id, stays=self._remote_stays)
+            self._logs[partition] = found = MergedLog(partition, self._homes.get(partition, ()), remote)
         return found
 
     def partitions(self) -> list[TopicPartition]:
-        return sorted(self.homes)
+        return self._partitions
 
     def log(self, partition: TopicPartition) -> FolderLog:
         """Raises AuditError."""
@@ -95,7 +147,14 @@ class Folders:
 
     def topic(self, name: str) -> MergedTopic:
         """The topic as the audit reads it. Raises AuditError."""
-        return MergedTopic(name, {key.partition: self.merged(key) for key in self.homes if key.topic == name})
+        return MergedTopic(name, {key.partition: self.merged(key) for key in self._partitions if key.topic == name})
+
+
+def _id_of(home: Home) -> str | None:
+    try:
+        return id_in(home)
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 class MergedTopic(LogTopic):
@@ -123,6 +182,7 @@ class FolderLog:
         self.start, self.end = merged.start, merged.story.end
         self.topic_id = merged.topic_id
         self.lost, self.damage = merged.story.lost, merged.story.damage
+        self.open_transactions = merged.story.open
 
     def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
         """Batches without producers and transactions: these belong to a cluster.
@@ -161,7 +221,7 @@ def reaching(batches: Iterator[MadeBatch], start: int, end: int) -> Iterator[Mad
 def _up_to(held: MadeBatch | None, start: int, end: int) -> Iterator[MadeBatch]:
     if held is None:
         if start < end:
-            yield _empty(end - 1, 0)
+            yield empty_batch(end - 1, 0)
         return
     header, data = held
     if end - header.base_offset <= _MOST_DELTA:
@@ -169,15 +229,7 @@ def _up_to(held: MadeBatch | None, start: int, end: int) -> Iterator[MadeBatch]:
         yield held if reach == header else rewritten(reach, data, None)
         return
     yield held
-    yield _empty(end - 1, header.leader_epoch)
-
-
-def _empty(offset: int, leader_epoch: int) -> MadeBatch:
-    """A batch without records at an offset (Kafka's DefaultRecordBatch.writeEmptyHeader)."""
-    made = pack_batch(b"", 0, last_offset_delta=0, base_timestamp=NO_TIMESTAMP, max_timestamp=NO_TIMESTAMP)
-    header = read_header(made)._replace(base_offset=offset, leader_epoch=leader_epoch)
-    made[:HEADER_SIZE] = pack_header(header)
-    return header, made
+    yield empty_batch(end - 1, header.leader_epoch)
 
 
 def rewritten(header: BatchHeader, data: bytes | bytearray, compression: Compression | None) -> MadeBatch:

@@ -23,16 +23,20 @@ from odradek_pipeline.datasource.folders import CLEANER, LOG_START, REPLICATION,
 from odradek_pipeline.protocol.records.batch import COMPRESSION_MASK, HEADER_SIZE, BatchHeader
 from odradek_pipeline.protocol.records.compression import Compression, decompress
 from odradek_pipeline.protocol.topic_partition import TopicPartition
-from odradek_pipeline.restore.folders import FolderLog, Folders, MadeBatch, rewritten, root_metadata
+from odradek_pipeline.restore.folders import FolderLog, Folders, rewritten, root_metadata
 from odradek_pipeline.restore.log_writer import METADATA, LogWriter
-from odradek_pipeline.restore.merged import Batch, Replica, base_of
+from odradek_pipeline.restore.merged import Batch, MadeBatch, base_of
+from odradek_pipeline.restore.replicas import FolderReplica
 from odradek_pipeline.restore.target import Target
 
 Progress = Callable[[int], None]
 
 
 class CommittedLog(Protocol):
-    """A partition of which the committed records can be had, with their offsets."""
+    """A partition of which the committed records can be had, with their offsets.
+
+    `open_transactions` have no end there, so that nobody knows whether they were committed.
+    """
 
     partition: TopicPartition
     start: int
@@ -40,6 +44,7 @@ class CommittedLog(Protocol):
     topic_id: str | None
     lost: Ranges
     damage: list[str]
+    open_transactions: int
 
     def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:
         """Batches of at most some megabytes, or one record."""
@@ -76,6 +81,7 @@ class Written:
     lost: Ranges = field(default_factory=Ranges)
     damage: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    open_transactions: int = 0
 
     @property
     def ok(self) -> bool:
@@ -92,6 +98,7 @@ class Written:
             "lost": self.lost.to_json(),
             "damage": self.damage,
             "differences": self.differences,
+            "open_transactions": self.open_transactions,
             "ok": self.ok,
         }
 
@@ -112,6 +119,7 @@ class IntoData:
                 f"{source.name} has no metadata of a cluster, so no broker could start on {self.root}. Make a broker's "
                 "data folder first: start it, create the topics, stop it, and restore into that folder."
             )
+        source.as_it_was()
         target = self._target(source.name, topics)
         with target.locked():
             for partition in source.partitions():
@@ -143,6 +151,7 @@ class IntoData:
 
     def _one(self, target: Target, log: Any, write: Callable[..., Iterator[MadeBatch]]) -> Written:
         done = Written(log.partition, log.start, log.end, lost=log.lost, damage=log.damage)
+        done.open_transactions = log.open_transactions
         if target.is_done(log.partition):
             return done
         same_topic = log.topic_id is not None and log.topic_id == target.topic_id(log.partition)
@@ -154,7 +163,9 @@ class IntoData:
         writer.close(log.end)
         offsets = {LOG_START: log.start, REPLICATION: log.end}
         if isinstance(log, FolderLog):
-            offsets[CLEANER] = log.merged.cleaned
+            offsets[LOG_START] = log.merged.log_start
+            if log.merged.cleaned:
+                offsets[CLEANER] = log.merged.cleaned
         target.written(log.partition, offsets)
         return done
 
@@ -166,9 +177,9 @@ class IntoData:
     def _as_it_was(self, log: FolderLog, writer: LogWriter, _same_topic: bool) -> Iterator[MadeBatch]:
         story, segment = log.merged.story, None
         ends = {txn.last_offset: txn for txn in story.aborted if txn.last_offset in story.stable}
-        metadata = Path(log.merged.folder, METADATA)
-        if metadata.exists():
-            (writer.folder / METADATA).write_bytes(metadata.read_bytes())
+        if log.topic_id is not None:
+            (writer.folder / METADATA).write_text(f"version: 0\ntopic_id: {log.topic_id}")
+        writer.epochs += log.merged.older
         for batch in log.merged.batches():
             header, data = batch.header, bytearray(batch.read())
             if self.compression is not None and not header.is_control and header.record_count:
@@ -185,7 +196,7 @@ class IntoData:
     def _compared(self, log: FolderLog, target: Target) -> list[str]:
         """Where a written batch is not that of the source; their CRCs are in the headers, and are checked."""
         home = Home(log.partition, str(target.root), str(target.folder(log.partition)))
-        for wanted, got in zip_longest(log.merged.batches(), Replica(home).batches(log.start)):
+        for wanted, got in zip_longest(log.merged.batches(), FolderReplica(home).batches(log.start)):
             if wanted is None or not isinstance(got, Place) or not _same(wanted, got):
                 other = got if wanted is None else wanted
                 at = other.offset if isinstance(other, Damage) else other.header.base_offset

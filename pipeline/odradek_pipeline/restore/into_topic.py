@@ -76,7 +76,7 @@ def restored_into(
     found = {one.partition: one for one in source.audit(topic, restored, offsets)}
     moved = []
     if groups:
-        if groups_bootstrap is None and isinstance(source, Folders):
+        if groups_bootstrap is None and isinstance(source, Folders) and source.roots:
             commits = commits_in_folders(source.roots, topic)
         else:
             commits = commits_at(groups_bootstrap or bootstrap, config, topic, groups)
@@ -104,6 +104,7 @@ def _differences(log: CommittedLog, found: Findings | None) -> dict[str, Any]:
         "lost": log.lost.to_json(),
         "damage": log.damage,
         "differences": differences,
+        "open_transactions": log.open_transactions,
         "ok": not differences and not log.lost.count,
     }
 

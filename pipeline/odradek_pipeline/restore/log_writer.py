@@ -30,24 +30,27 @@ class LogWriter:
     def __init__(self, folder: Path, start: int) -> None:
         """`start` is the log's first offset. Raises OSError."""
         self.folder = folder
-        self._start = start
         self._file: BinaryIO | None = None
         self._base = self._size = 0
-        self._epochs: list[tuple[int, int]] = []
+        self.epochs: list[tuple[int, int]] = []
         self.end = start
         folder.mkdir(exist_ok=True)
 
     def append(self, header: BatchHeader, data: bytes | bytearray, *, roll: bool = False) -> None:
-        """A batch whose header is given; with `roll` it begins a segment. Raises OSError."""
+        """A batch whose header is given; with `roll` it begins a segment. Raises OSError.
+
+        A segment begins where the one before it ends: one behind a gap would be taken for what a crash has left.
+        """
         far = header.base_offset + header.last_offset_delta - self._base > _MOST_DELTA
         if self._file is None or roll or far or (self._size and self._size + len(data) > SEGMENT_BYTES):
-            self._roll(header.base_offset if self._file is not None else min(self._start, header.base_offset))
+            gap = header.base_offset + header.last_offset_delta - self.end > _MOST_DELTA
+            self._roll(header.base_offset if gap else min(self.end, header.base_offset))
         assert self._file is not None
         self._file.write(data)
         self._size += len(data)
         self.end = header.next_offset
-        if header.leader_epoch >= 0 and (not self._epochs or header.leader_epoch > self._epochs[-1][0]):
-            self._epochs.append((header.leader_epoch, header.base_offset))
+        if header.leader_epoch >= 0 and (not self.epochs or header.leader_epoch > self.epochs[-1][0]):
+            self.epochs.append((header.leader_epoch, header.base_offset))
 
     def aborted(self, txn: AbortedTxn, last_stable_offset: int) -> None:
         """Note an aborted transaction, whose marker was the last batch. Raises OSError."""
@@ -59,11 +62,11 @@ class LogWriter:
     def close(self, end: int) -> None:
         """Write what is left, durably. A log that ends later, at `end`, gets an empty segment. Raises OSError."""
         if self._file is None:
-            self._roll(self._start)
+            self._roll(self.end)
         if self.end < end:
             self._roll(end)
         self._finish_file()
-        write_checkpoint(self.folder / EPOCHS, [f"{epoch} {offset}" for epoch, offset in self._epochs])
+        write_checkpoint(self.folder / EPOCHS, [f"{epoch} {offset}" for epoch, offset in self.epochs])
         sync_folder(self.folder)
 
     def _roll(self, base: int) -> None:

@@ -22,7 +22,8 @@ from odradek_pipeline.protocol.records.build import Record, build_batch
 from odradek_pipeline.protocol.records.compression import Compression
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 from odradek_pipeline.restore.encode import encoder
-from odradek_pipeline.restore.folders import MadeBatch, reaching
+from odradek_pipeline.restore.folders import reaching
+from odradek_pipeline.restore.merged import MadeBatch
 from odradek_pipeline.restore.ordered import in_order
 
 BATCH_RECORDS, BATCH_BYTES = 1_000, 256 << 10
@@ -163,6 +164,7 @@ class TableLog:
         self.start, self.end = extent
         self.lost = Ranges()
         self.damage: list[str] = []
+        self.open_transactions = 0
         self._source = source
 
     def committed(self, *, keep_epochs: bool, compression: Compression | None) -> Iterator[MadeBatch]:

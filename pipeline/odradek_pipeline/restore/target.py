@@ -142,7 +142,7 @@ class Target:
                 known = dict(read_checkpoint(str(self.root), name))
             except DataSourceError as error:
                 raise AuditError(str(error)) from error
-            if known.get(partition, 0) != offsets.get(name, 0):  # what an emptied topic has left would hide records
+            if known.get(partition) != offsets.get(name):  # what an emptied topic has left would hide records
                 write_offsets(self.root / name, known | {partition: offsets.get(name, 0)})
         self._done.append(str(partition))
         self._writing = None

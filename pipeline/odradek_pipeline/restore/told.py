@@ -15,6 +15,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
         if lost := found["lost"]["count"]:
             shown = ", ".join(f"{first} to {last}" for first, last in found["lost"]["ranges"][:5])
             out.append(f"{place}: {lost:,} offsets are lost, no copy has them whole: {shown}")
+        if count := found["open_transactions"]:
+            out.append(f"{place}: {count:,} transactions have no end in the source, so their records are not committed")
         if untimed := found.get("untimed"):
             out.append(f"{place}: {untimed:,} records have times not after 1970, and got the time of their writing")
     for group in result.get("groups", ()):

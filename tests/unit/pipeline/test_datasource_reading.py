@@ -46,13 +46,17 @@ class Row(NamedTuple):
 
 @dataclass
 class Workload:
-    """What was done to the log, and what became of each transaction: `aborted` holds base offsets of batches."""
+    """What was done to the log, and what became of each transaction: `aborted` holds base offsets of batches.
+
+    The `epoch` is that of the leader.
+    """
 
     rig: Rig
     draw: random.Random
     sequences: dict[int, int] = field(default_factory=lambda: dict.fromkeys(PRODUCERS, 0))
     written: dict[int, list[int]] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
+    epoch: int = 0
 
     @property
     def log(self) -> UnifiedLog:
@@ -77,7 +81,7 @@ class Workload:
         records = self.records()
         codec = self.draw.choice(list(Compression))
         if producer is None:
-            append(self.log, memoryview(build_batch(records, compression=codec)))
+            append(self.log, memoryview(build_batch(records, compression=codec)), epoch=self.epoch)
             return
         batch = build_batch(
             records,
@@ -88,14 +92,14 @@ class Workload:
             transactional=True,
         )
         self.sequences[producer] += len(records)
-        self.written.setdefault(producer, []).append(append(self.log, memoryview(batch)).first_offset)
+        self.written.setdefault(producer, []).append(append(self.log, memoryview(batch), epoch=self.epoch).first_offset)
 
     def end(self, producer: int, commit: bool) -> None:
         if producer in self.written:
             batches = self.written.pop(producer)
             if not commit:
                 self.aborted.update(batches)
-            end_txn(self.log, producer, commit=commit)
+            end_txn(self.log, producer, commit=commit, epoch=self.epoch)
 
     def delete_records(self) -> None:
         log = self.log
@@ -111,6 +115,8 @@ class Workload:
                 self.append(producer)
             case "commit" | "abort":
                 self.end(producer, kind == "commit")
+            case "elect":
+                self.epoch += 2
             case "delete":
                 self.delete_records()
             case "compact":

@@ -81,7 +81,9 @@ def tiered(rig: Rig, store: RemoteStore, root: Path, local: int = 2) -> TieredCo
 
 
 STEPS = st.lists(
-    st.sampled_from(("plain",) * 4 + ("transactional",) * 6 + ("commit",) * 3 + ("abort",) * 3 + ("delete", "restart")),
+    st.sampled_from(
+        ("plain",) * 4 + ("transactional",) * 6 + ("commit",) * 3 + ("abort",) * 3 + ("delete", "restart", "elect")
+    ),
     min_size=20,
     max_size=60,
 )

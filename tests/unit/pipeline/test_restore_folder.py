@@ -16,6 +16,8 @@ from odradek_pipeline.protocol.topic_partition import TopicPartition
 from odradek_pipeline.restore.folders import Folders
 from odradek_pipeline.restore.into_data import IntoData
 from protocol.records.build import ControlRecordType, read_control_batch
+from storage.append_types import LogConfig
+from storage.files import OsFileSystem
 from tests.unit.pipeline.audited import ABORTED, MARKER, TOPIC, audit, rows, write
 from tests.unit.pipeline.restored import (
     batches,
@@ -28,6 +30,7 @@ from tests.unit.pipeline.restored import (
     restore,
     spoil,
 )
+from tests.unit.storage.support import Rig, contents
 
 
 @pytest.fixture
@@ -113,6 +116,16 @@ def test_what_is_damaged_in_all_replicas_is_lost_and_named(data: Path, tmp_path:
     assert any("its CRC is wrong" in text for text in result["partitions"][1]["damage"])
     kept = [one for _, _, one in batches(data, 1) if one != header]
     assert [one for _, _, one in batches(tmp_path / "new", 1)] == kept
+
+
+def test_no_segment_begins_behind_a_gap(data: Path, tmp_path: Path) -> None:
+    """A broker that recovers would remove it, with all that follow."""
+    header = spoil(data, int(batches(data, 1)[-1][0].name[:20]), 1)
+    status, result = restore("--from-data", data, "--into-data", tmp_path / "new")
+    assert (status, lost(result)) == (1, {1: [[header.base_offset, header.next_offset - 1]]})
+    rig = Rig(OsFileSystem(), LogConfig(), str(tmp_path / "new"))
+    assert (rig.log(TOPIC, 1).log_end_offset, len(contents(rig.log(TOPIC, 1)))) == (40, len(batches(data, 1)) - 1)
+    rig.manager.close()
 
 
 def test_the_replica_with_the_latest_leader_epoch_says_what_the_log_is(data: Path, tmp_path: Path) -> None:
@@ -203,7 +216,8 @@ def test_a_log_goes_as_far_as_its_last_segment_even_if_that_is_empty(
         assert (status, lost(result)) == ((0, {}) if cleaned else (1, {1: [[40, 99]]}))
         assert result["partitions"][1]["end"] == 100
         assert f"{TOPIC} 1 100" in (folder / "replication-offset-checkpoint").read_text()
-    assert (tmp_path / f"new/{TOPIC}-1/{100:020d}.log").exists()
+    assert (tmp_path / f"new/{TOPIC}-1/{100:020d}.log").exists() == bool(cleaned)
+    assert batches(tmp_path / "new", 1)[-1][2].next_offset == (40 if cleaned else 100)
     assert batches(other, 1)[-1][2].next_offset == 100
 
 

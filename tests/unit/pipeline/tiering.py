@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,17 +11,21 @@ from uuid import UUID, uuid4
 
 from broker.tiering.segment_content import plan_copy, read_content
 from protocol import uuids
+from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.remote_log_records import encode_remote_log_record
 from protocol.remote_storage.s3 import S3Store
 from protocol.remote_storage.segment import RemoteSegment, State, TopicIdPartition, metadata_record, update_record
-from protocol.remote_storage.store import RemoteStore, SegmentData
+from protocol.remote_storage.store import IndexKind, RemoteStore, SegmentData
+from protocol.topic_partition import EpochEntry
 from storage.log.unified_log import UnifiedLog
 from storage.segments.segment import LogSegment
 from tests.unit.storage.cleaner.cleaning import last_stable_offset
 from tests.unit.storage.support import NOW, TOPIC_ID
 
 METADATA = "__remote_log_metadata"
+FOREIGN = 1
+"""A leader epoch that the log itself has not."""
 
 
 @dataclass
@@ -61,32 +66,77 @@ class TieredCopy:
         for file in (self.root / self.log.name).glob(f"{base_offset:020d}.*"):
             file.unlink()
 
+    def copy_both(self, first: tuple[LogSegment, int], second: tuple[LogSegment, int]) -> RemoteSegment:
+        """Copy two segments as one, as another leader may have had them."""
+        contents = []
+        for segment, next_offset in (first, second):
+            file = self.log.services.fs.open_to_read(segment.path(".log"))
+            try:
+                content = read_content(plan_copy(self.log, segment, next_offset), file)
+                contents.append((content, content.read(content.size, 0)))
+            finally:
+                file.close()
+        data = b"".join(log for _, log in contents)
+        indexes = {**contents[1][0].indexes, IndexKind.OFFSET: b"", IndexKind.TIMESTAMP: b""}
+        content = SegmentData(len(data), lambda size, position: data[position : position + size], indexes)
+        epochs: dict[int, int] = {}
+        for segment, next_offset in (second, first):
+            epochs |= dict(plan_copy(self.log, segment, next_offset).own_epochs)
+        return self._store(
+            content, first[0].base_offset, second[1], tuple(map(EpochEntry._make, sorted(epochs.items())))
+        )
+
+    def copy_foreign(self, segment: LogSegment, next_offset: int) -> RemoteSegment:
+        """A segment of another leader, whose records are not the log's any more (an unclean election)."""
+        file = self.log.services.fs.open_to_read(segment.path(".log"))
+        try:
+            content = read_content(plan_copy(self.log, segment, next_offset), file)
+            data, position = bytearray(content.read(content.size, 0)), 0
+        finally:
+            file.close()
+        while position < len(data):
+            header = read_header(data, position)
+            struct.pack_into(">i", data, position + 12, FOREIGN)
+            position += header.size
+        lines = b"0\n1\n%d %d\n" % (FOREIGN, segment.base_offset)
+        content = SegmentData(
+            len(data),
+            lambda size, position: bytes(data[position : position + size]),
+            {**content.indexes, IndexKind.LEADER_EPOCH: lines},
+        )
+        return self._store(content, segment.base_offset, next_offset, (EpochEntry(FOREIGN, segment.base_offset),))
+
     def copy(self, segment: LogSegment, next_offset: int, *, finish: bool = True) -> RemoteSegment:
         """Copy a segment once more, or begin to."""
         planned = plan_copy(self.log, segment, next_offset)
         file = self.log.services.fs.open_to_read(segment.path(".log"))
         try:
             content = read_content(planned, file)
-            started = RemoteSegment(
-                self.partition,
-                uuid4(),
-                segment.base_offset,
-                next_offset - 1,
-                1,
-                NOW,
-                NOW,
-                planned.own_epochs,
-                content.size,
-                txn_index_empty=len(content.indexes) < 5,
-            )
-            self.records.append(encode_remote_log_record(metadata_record(started)))
-            if not finish:
-                self._copy_half(started, replace(content, size=content.size // 2))
-                return started
-            self.store.copy(started, content)
-            return self.into(started, State.COPY_FINISHED)
+            return self._store(content, segment.base_offset, next_offset, planned.own_epochs, finish=finish)
         finally:
             file.close()
+
+    def _store(
+        self, content: SegmentData, base: int, next_offset: int, epochs: tuple[EpochEntry, ...], *, finish: bool = True
+    ) -> RemoteSegment:
+        started = RemoteSegment(
+            self.partition,
+            uuid4(),
+            base,
+            next_offset - 1,
+            1,
+            NOW,
+            NOW,
+            epochs,
+            content.size,
+            txn_index_empty=len(content.indexes) < 5,
+        )
+        self.records.append(encode_remote_log_record(metadata_record(started)))
+        if not finish:
+            self._copy_half(started, replace(content, size=content.size // 2))
+            return started
+        self.store.copy(started, content)
+        return self.into(started, State.COPY_FINISHED)
 
     def _copy_half(self, segment: RemoteSegment, content: SegmentData) -> None:
         """What a kill leaves; on S3 the manifest would come last."""

@@ -100,12 +100,12 @@ def put(log: UnifiedLog, *pairs: tuple[bytes | None, bytes | None], **options: A
     append(log, keyed(*pairs, **options))
 
 
-def end_txn(log: UnifiedLog, producer_id: int, *, commit: bool, timestamp: int = NOW) -> None:
+def end_txn(log: UnifiedLog, producer_id: int, *, commit: bool, timestamp: int = NOW, epoch: int = 0) -> None:
     kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
     data = build_end_marker(
         EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp=timestamp
     )
-    log.append_as_leader(memoryview(data), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
+    log.append_as_leader(memoryview(data), leader_epoch=epoch, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
 
 
 def batches(log: UnifiedLog) -> list[tuple[BatchHeader, bytes]]:
