@@ -59,6 +59,7 @@ from storage.log.log_segments import TimestampOffsetEpoch
 
 if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
+    from storage.log.unified_log import UnifiedLog
 
 
 UNKNOWN_OFFSET = -1
@@ -148,10 +149,13 @@ class Lookup:
             return self._without_reading(place)
         try:
             partition = self._partition(place)
-            if asked.timestamp in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-                return _of_tier(partition, asked.timestamp)
-            found = await self._by_time(partition, asked.timestamp)
-            self._check_leader(partition, asked)  # it may be led elsewhere by now
+            if asked.timestamp == EARLIEST_LOCAL:
+                return _at(partition, partition.log.local_log_start_offset)
+            if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+                found = _of_tier(partition.log, asked.timestamp)
+            else:
+                found = await self._by_time(partition, asked.timestamp)
+                self._check_leader(partition, asked)  # it may be led elsewhere by now
             if found is None or found.offset >= self._end(partition):
                 return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         except KafkaError as error:
@@ -207,19 +211,14 @@ def _at(partition: Partition, offset: int) -> ListOffsetsPartitionResponse:
     return _found(partition.index, UNKNOWN_TIMESTAMP, offset, partition.log.leader_epochs.epoch_for(offset))
 
 
-def _of_tier(partition: Partition, asked: int) -> ListOffsetsPartitionResponse:
-    """Where the local part of a log begins, or how far it is copied to remote storage (KIP-405, KIP-1005, KIP-1023)."""
-    log = partition.log
-    if asked == EARLIEST_LOCAL:
-        return _at(partition, log.local_log_start_offset)
+def _of_tier(log: UnifiedLog, asked: int) -> TimestampOffsetEpoch | None:
+    """The last offset in remote storage, or the next to be copied; None if not known (KIP-405, KIP-1005, KIP-1023)."""
     highest = log.tier.highest_offset
-    if not log.config.remote_storage or (highest < 0 and asked == LATEST_TIERED):
-        return _found(partition.index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
-    if asked == LATEST_TIERED:
-        return _at(partition, highest)
-    if highest < 0 and log.local_log_start_offset != log.log_start_offset:  # not known yet
-        return _found(partition.index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
-    return _at(partition, max(highest + 1, log.log_start_offset))
+    is_known = highest >= 0 or (asked != LATEST_TIERED and log.local_log_start_offset == log.log_start_offset)
+    if not log.config.remote_storage or not is_known:
+        return None
+    offset = highest if asked == LATEST_TIERED else max(highest + 1, log.log_start_offset)
+    return TimestampOffsetEpoch(UNKNOWN_TIMESTAMP, offset, log.leader_epochs.epoch_for(offset))
 
 
 def _found(index: int, timestamp: int, offset: int, epoch: int) -> ListOffsetsPartitionResponse:

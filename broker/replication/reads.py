@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 READ_AT_ONCE = 1024 * 1024
 """Record data of an answer beyond this many bytes is read when the client has taken what comes before."""
 
+MOST_COLD = 8
+"""The most partitions that one Fetch has remote storage asked for; the others have their turn with a later one."""
+
 Reading = Generator["ReadPlan", "Records", None]
 """Reads planned one after the other; each is sent the records that it asked for, or has the error thrown."""
 
@@ -152,6 +155,7 @@ class RecordsRead(ABC):
     async def again(self) -> None:
         """Read anew, after a wait."""
         self._noted = True
+        self._cold = []
         self._reading = self._read()
         await self.go_on(self.begin())
 
@@ -247,11 +251,15 @@ class RecordsRead(ABC):
         assert isinstance(plan, ColdPlan)
         if self._is_follower:
             raise OffsetMovedToTieredStorage
+        if len(self._cold) == MOST_COLD:
+            fetch.is_held_back = True
+            return
         data = yield plan
         fetch.is_held_back = plan.is_pending
         if plan.is_pending:
             self._cold.append(plan)
             self._max_wait_ms = plan.max_wait_ms
+            self._min_bytes = max(self._min_bytes, 1)
         else:
             self.failed = True
             self._take(fetch, plan, data)

@@ -270,8 +270,7 @@ class TierManager:
         self._removals.add(known)
         self._remove_strays()
         self._gone = set(filter(self._is_gone, self.metadata.partitions.values()))
-        for tiered in known:
-            tiered.tier.drop_idle()
+        self.reader.loads.drop_idle()
 
 
 class _CopyQuota:

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -25,9 +25,13 @@ from protocol.remote_storage.segment import RemoteSegment
 from protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStore, RemoteStoreError
 from storage.segments.index import decode_offsets, decode_times
 from storage.segments.txn_index import AbortedTxn, decode_aborted
+from storage.tier.loads import Loads
 from storage.workers import Workers
 from timing.clock import Clock
 from timing.rate import Rate, Windows
+
+if TYPE_CHECKING:
+    from storage.tier.cold_read import Loaded
 
 logger = structlog.get_logger(__name__)
 
@@ -134,6 +138,7 @@ class RemoteReader:
         self._clock = clock.machine
         self._chunks: Lru[bytes] = Lru(settings.cache_bytes)
         self._indexes: Lru[Any] = Lru(settings.index_cache_bytes)
+        self.loads: Loads[Loaded] = Loads()
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
         self._asked: list[float] = []
         self._turn: asyncio.Event = asyncio.Event()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -31,9 +30,6 @@ from storage.tier.cold_read import ColdPlan, Loaded
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog
     from storage.tier.remote_reader import RemoteReader
-
-MOST_LOADED = 16
-"""The most that is loaded of one log and waits to be taken; each may hold a chunk."""
 
 _OFFSETS = struct.Struct(">qi4xb6xi")  # base offset, batch length, magic, last offset delta
 _LEAST_LENGTH = 14
@@ -59,8 +55,6 @@ class TieredLog:
         self.why_not: str | None = None
         self._reader = reader
         self._changed = changed
-        self._loads: OrderedDict[int, asyncio.Task[Loaded]] = OrderedDict()
-        self._idle: list[asyncio.Task[Loaded]] = []
 
     # -- what belongs to the log
 
@@ -108,42 +102,15 @@ class TieredLog:
 
     def load(self, offset: int) -> asyncio.Task[Loaded]:
         """The load of what is at an offset: one under way, one that is over and not taken yet, or a new one."""
-        known = self._loads.get(offset)
-        if known is not None:
-            return known
-        over = [at for at, one in self._loads.items() if one.done()]
-        for at in over[: max(len(over) - MOST_LOADED, 0)]:
-            del self._loads[at]
-        task = self._loads[offset] = asyncio.ensure_future(self._load(offset))
-
-        def ended(_: asyncio.Task[Loaded]) -> None:
-            if not task.cancelled():
-                task.exception()  # the reader gets it, if there still is one
-            self._changed()
-
-        task.add_done_callback(ended)
-        return task
+        return self._reader.loads.get(self, offset, self._load, self._changed)
 
     def take(self, offset: int, load: asyncio.Task[Loaded]) -> Loaded:
         """What a load has found; it is not kept any longer. Raises KafkaError."""
-        if self._loads.get(offset) is load:
-            del self._loads[offset]
-        if load.cancelled():
-            raise UnknownServerError("The read from remote storage was given up.")
-        return load.result()
-
-    def drop_idle(self) -> None:
-        """Forget what was loaded before the last call and nobody has taken: its reader is gone."""
-        for offset, load in list(self._loads.items()):
-            if load in self._idle:
-                del self._loads[offset]
-        self._idle = [load for load in self._loads.values() if load.done()]
+        return self._reader.loads.take(self, offset, load)
 
     def end(self) -> None:
         """Give up all reads: the log is not tiered any more, or not led."""
-        for load in self._loads.values():
-            load.cancel()
-        self._loads.clear()
+        self._reader.loads.end(self)
         self.known.cancel()
 
     async def _load(self, offset: int) -> Loaded:

@@ -146,8 +146,10 @@ async def test_list_offsets_of_a_tiered_topic() -> None:
         await create_tiered(rig)
         client = rig.connect()
         assert await offset_of(client, "t", LATEST_TIERED) == ("none", -1, -1, -1)
+        assert (await offset_of(client, "t", EARLIEST_PENDING_UPLOAD))[2] == -1  # there is nothing to be copied
+        await append(client, "t", VALUES[0])
         assert (await offset_of(client, "t", EARLIEST_PENDING_UPLOAD))[2] == 0
-        await append(client, "t", *VALUES)
+        await append(client, "t", *VALUES[1:])
         await rig.clock.run(5000)
         log = log_of(rig)
         epoch = log.leader_epochs.latest
@@ -156,6 +158,9 @@ async def test_list_offsets_of_a_tiered_topic() -> None:
         assert await offset_of(client, "t", LATEST_TIERED) == ("none", -1, log.tier.highest_offset, epoch)
         assert await offset_of(client, "t", EARLIEST_PENDING_UPLOAD) == ("none", -1, log.tier.highest_offset + 1, epoch)
         assert (await offset_of(client, "t", NOW))[2] == 0
+        assert await delete_records(client, "t", -1) == "none"
+        assert (await offset_of(client, "t", LATEST_TIERED))[2:] == (38, -1)
+        assert (await offset_of(client, "t", EARLIEST_PENDING_UPLOAD))[2] == -1
 
 
 async def test_a_copy_waits_for_remote_copy_lag_ms() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsTopic
 
+from broker.replication.reads import MOST_COLD
 from tests.doubles.files import Unsynced
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.rig import Client, Rig
@@ -19,11 +20,12 @@ from tests.unit.broker.tiering.tiered_rig import (
     create_tiered,
     offset_of,
     read_all,
+    records_in,
     stored,
     tier_of,
     tiered_rig,
 )
-from tests.unit.broker.wire import NOW, answer
+from tests.unit.broker.wire import NOW, answer, fetch
 
 VALUES = [b"%03d" % number * 10 for number in range(40)]
 ALL = list(enumerate(VALUES))
@@ -100,6 +102,27 @@ async def test_lookups_by_time_wait_for_the_store_side_by_side_and_no_longer_tha
         await rig.clock.run(10_000)
         assert await ask_times(rig, client, 1_000, 1_000) == ["request_timed_out"] * 2
         assert await ask_times(rig, client, 0, 7_000) == ["request_timed_out"] * 2
+
+
+async def test_a_fetch_of_many_cold_partitions_keeps_little_in_memory_and_reaches_all_of_them() -> None:
+    async with tiered_rig() as rig:
+        await rig.create("t", 40, **TOPIC_CONFIG)
+        client = rig.connect()
+        for index in range(40):
+            await append(client, "t", *VALUES[:6], partition=index)
+        await rig.clock.run(10_000)
+        loads, offsets = tier_of(rig).reader.loads, dict.fromkeys(range(40), 0)
+        for _ in range(60):
+            client.send("fetch", 12, **fetch([("t", index, offset) for index, offset in offsets.items()], min_bytes=0))
+            await rig.clock.run(20)
+            (reply,) = client.replies()
+            assert len(loads) <= 2 * MOST_COLD
+            for one in answer(reply, "fetch", 12).responses[0].partitions:
+                assert one.error_code.name == "none"
+                for offset, value in records_in(bytes(one.records or b""), offsets[one.partition_index]):
+                    assert value == VALUES[offset]
+                    offsets[one.partition_index] = offset + 1
+        assert set(offsets.values()) == {6}
 
 
 async def test_what_tells_of_remote_segments_is_never_remote_itself() -> None:
