@@ -28,6 +28,8 @@ def tier_status(tier: TierManager | None, topic: str) -> list[Finding]:
     if tier is None:
         return [_not_switched_on()]
     found = [*_of_store(tier)]
+    if tier.metadata.problem is not None:
+        return found
     if not tier.is_loaded:
         found.append(
             Finding("warning", "tier_not_known", "what is in remote storage is not known yet", "Ask again soon.")
@@ -78,6 +80,9 @@ def of_topic(tier: TierManager, topic: str) -> list[Finding]:
 
 
 def _of_store(tier: TierManager) -> Iterator[Finding]:
+    if tier.metadata.problem is not None:
+        advice = "Set it to what it was when the topic was made, and start the broker anew."
+        yield Finding("problem", "tier_metadata_partitions", tier.metadata.problem, advice)
     counts = tier.reader.counts
     if counts.failing_since_ms is not None and counts.last_error is not None:
         seconds = tier.reader.failing_s

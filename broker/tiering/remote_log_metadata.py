@@ -18,7 +18,7 @@ import structlog
 from broker.membership.auto_create import wanted
 from broker.tiering.metadata_topic import MetadataTopic
 from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
-from protocol.errors import NotLeaderOrFollower
+from protocol.errors import NotLeaderOrFollower, UnknownServerError
 from protocol.primitives import DecodeError
 from protocol.remote_log_records import (
     decode_remote_log_record,
@@ -59,6 +59,7 @@ class RemoteLogMetadata:
         self.segments: dict[PartitionId, RemoteSegments] = {}
         self.partitions: dict[PartitionId, TopicIdPartition] = {}
         self._turns: dict[PartitionId, asyncio.Lock] = {}
+        self._said: str | None = None
 
     def turn(self, partition: TopicIdPartition) -> asyncio.Lock:
         """To be held while something of a partition is copied or removed."""
@@ -99,9 +100,25 @@ class RemoteLogMetadata:
     def topic_exists(self) -> bool:
         return self._topic.partition_count > 0
 
+    @property
+    def problem(self) -> str | None:
+        """Why what there is cannot be known, for people: nothing is copied, read or removed then (as in Kafka)."""
+        count, configured = self._topic.partition_count, self._settings.partitions
+        if count in (0, configured):
+            return None
+        return (
+            f"{TOPIC} has {count} partitions, but rlmm.config.remote.log.metadata.topic.num.partitions = {configured}: "
+            "nothing is copied to remote storage, read from it or removed"
+        )
+
     def follow(self, hosted: Iterable[TopicIdPartition]) -> None:
         """Read what the topic says of these partitions, and what this node leads of it, from who leads it now."""
         self._topic.follow()
+        if (problem := self.problem) is not None:
+            if problem != self._said:
+                logger.error("remote segments cannot be known", why=problem)
+            self._said = problem
+            return
         if self.topic_exists:
             for partition in hosted:
                 self._topic.want(self._index_of(partition))
@@ -110,10 +127,12 @@ class RemoteLogMetadata:
                 self._topic.want(index)
 
     def _index_of(self, partition: TopicIdPartition) -> int:
-        return metadata_partition(partition.topic_id, partition.index, self._topic.partition_count)
+        return metadata_partition(partition.topic_id, partition.index, self._settings.partitions)
 
     async def until_known(self, partition: TopicIdPartition) -> None:
         """Return once all is read of a partition that there was when this was first asked for."""
+        if self.problem is not None:
+            await asyncio.get_running_loop().create_future()
         if self.topic_exists:
             await asyncio.shield(self._topic.want(self._index_of(partition)).known)
 
@@ -125,13 +144,13 @@ class RemoteLogMetadata:
     @property
     def is_known(self) -> bool:
         """Whether all is read that there was at the start."""
-        return self._topic.are_all_known
+        return self.problem is None and self._topic.are_all_known
 
     def covers(self, one: StoredObject) -> bool:
         """Whether it is for this node to know of an object: in a cluster, as it leads the records about it."""
         if one.topic_id is None or not self.topic_exists:
             return True
-        index = metadata_partition(one.topic_id, one.partition, self._topic.partition_count)
+        index = metadata_partition(one.topic_id, one.partition, self._settings.partitions)
         return self._topic.is_led_here(index) and self._topic.is_known(index)
 
     async def stop(self) -> None:
@@ -159,6 +178,8 @@ class RemoteLogMetadata:
         """
         if not self.topic_exists:
             raise NotLeaderOrFollower(f"{TOPIC} does not exist.")
+        if self.problem is not None:
+            raise UnknownServerError(self.problem)
         record = metadata_record(segment) if segment.state is State.COPY_STARTED else update_record(segment)
         await self._topic.write(self._index_of(segment.partition), encode_remote_log_record(record))
         known = self.of(segment.partition).get(segment.id)

@@ -45,34 +45,34 @@ def metadata_settings(config: BrokerConfig) -> MetadataSettings:
     replicas, in_sync = (3, 2) if config.is_in_cluster else (1, 1)
     given = under_prefix(config, "remote.log.metadata.manager.impl.prefix")
     return MetadataSettings(
-        _number(given, f"{_OF_TOPIC}num.partitions", 50),
-        _number(given, f"{_OF_TOPIC}replication.factor", replicas),
-        _number(given, f"{_OF_TOPIC}min.isr", in_sync),
-        _number(given, f"{_OF_TOPIC}retention.ms", -1),
+        _number(given, f"{_OF_TOPIC}num.partitions", 50, least=1),
+        _number(given, f"{_OF_TOPIC}replication.factor", replicas, least=1),
+        _number(given, f"{_OF_TOPIC}min.isr", in_sync, least=1),
+        _number(given, f"{_OF_TOPIC}retention.ms", -1, least=-1),
     )
 
 
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
+def _number(given: Mapping[str, str], name: str, default: int, *, least: int) -> int:
     try:
-        return int(given.get(name, default))
+        number = int(given.get(name, default))
     except ValueError:
-        raise TierSettingsError(f"{name} = {given[name]!r}: expected a whole number") from None
+        number = least - 1
+    if number < least:
+        raise TierSettingsError(f"{name} = {given[name]!r}: expected a whole number from {least} on")
+    return number
 
 
 def reader_settings(current: CurrentConfig) -> ReaderSettings:
     """Raises TierSettingsError."""
     config = current.config
     given = under_prefix(config, "remote.log.storage.manager.impl.prefix")
-    chunk_bytes = _number(given, "chunk.size", 4 << 20)
-    if chunk_bytes < 1:
-        raise TierSettingsError(f"chunk.size = {chunk_bytes}: expected at least 1")
     windows = Windows(
         config.integer("remote.log.manager.fetch.quota.window.num"),
         config.integer("remote.log.manager.fetch.quota.window.size.seconds") * 1000,
     )
     return ReaderSettings(
-        chunk_bytes=chunk_bytes,
-        cache_bytes=_number(given, "fetch.chunk.cache.size", 64 << 20),
+        chunk_bytes=_number(given, "chunk.size", 4 << 20, least=1),
+        cache_bytes=_number(given, "fetch.chunk.cache.size", 64 << 20, least=0),
         index_cache_bytes=min(config.integer("remote.log.index.file.cache.total.size.bytes"), MOST_INDEX_BYTES),
         max_wait_ms=lambda: current.config.integer("remote.fetch.max.wait.ms"),
         threads=lambda: current.config.integer("remote.log.reader.threads"),
@@ -106,7 +106,7 @@ def _s3(given: Mapping[str, str]) -> RemoteStore:
         path_style=given.get("storage.s3.path.style.access.enabled", "false").lower() == "true",
         access_key=given.get("storage.aws.access.key.id"),
         secret_key=given.get("storage.aws.secret.access.key"),
-        chunk_bytes=_number(given, "chunk.size", 4 << 20),
+        chunk_bytes=_number(given, "chunk.size", 4 << 20, least=1),
     )
     try:
         return open_s3(settings)

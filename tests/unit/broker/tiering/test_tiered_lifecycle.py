@@ -258,6 +258,21 @@ async def test_a_start_without_its_store_says_why() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("rlmm.config.remote.log.metadata.topic.num.partitions", "0", 1),
+        ("rlmm.config.remote.log.metadata.topic.min.isr", "two", 1),
+        ("rsm.config.chunk.size", "0", 1),
+        ("rsm.config.fetch.chunk.cache.size", "-1", 0),
+    ],
+)
+async def test_a_start_with_a_wrong_number_says_which(name: str, value: str, least: int) -> None:
+    setting = name.split(".config.")[1]
+    with pytest.raises(LogDirError, match=f"{setting} = '{value}': expected a whole number from {least} on"):
+        await tiered_rig(**{name: value}).start()
+
+
+@pytest.mark.parametrize(
     ("configs", "message"),
     [
         ({"cleanup.policy": "compact"}, "Compacted topics cannot be tiered"),

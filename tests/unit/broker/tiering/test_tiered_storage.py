@@ -8,6 +8,7 @@ import pytest
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsTopic
 
 from broker.replication.reads import MOST_COLD
+from broker.tiering.inspection import tier_status
 from tests.doubles.files import Unsynced
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.rig import Client, Rig
@@ -20,6 +21,7 @@ from tests.unit.broker.tiering.tiered_rig import (
     create_tiered,
     offset_of,
     read_all,
+    read_once,
     records_in,
     stored,
     tier_of,
@@ -123,6 +125,37 @@ async def test_a_fetch_of_many_cold_partitions_keeps_little_in_memory_and_reache
                     assert value == VALUES[offset]
                     offsets[one.partition_index] = offset + 1
         assert set(offsets.values()) == {6}
+
+
+async def again(rig: Rig, partitions: int) -> Rig:
+    """The node, started once more with this count of partitions of the metadata."""
+    await rig.stop()
+    config = {**rig.config, "rlmm.config.remote.log.metadata.topic.num.partitions": str(partitions)}
+    following = Rig(fs=rig.fs, clock=rig.clock, config=config)
+    await following.start()
+    await following.clock.run(10_000)
+    return following
+
+
+async def test_nothing_is_lost_if_the_topic_of_the_metadata_has_another_count_of_partitions_than_configured() -> None:
+    """Each record is in the partition that the count chooses. Kafka does not begin at all then."""
+    rig = tiered_rig()
+    await rig.start()
+    await create_tiered(rig, flush_messages="1")
+    await append(rig.connect(), "t", *VALUES)
+    await rig.clock.run(10_000)
+    rig = await again(rig, partitions=3)
+    (told,) = tier_status(tier_of(rig), "t")
+    assert (told.severity, told.rule) == ("problem", "tier_metadata_partitions")
+    assert told.text == (
+        "__remote_log_metadata has 2 partitions, but rlmm.config.remote.log.metadata.topic.num.partitions = 3: nothing "
+        "is copied to remote storage, read from it or removed"
+    )
+    assert (await read_once(rig, rig.connect(), "t", 0)).records == b""
+    assert stored(rig)
+    rig = await again(rig, partitions=2)
+    assert await read_all(rig, rig.connect(), "t") == ALL
+    await rig.stop()
 
 
 async def test_what_tells_of_remote_segments_is_never_remote_itself() -> None:
