@@ -17,6 +17,7 @@ from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.tiering.tiered_rig import (
+    CONFIG,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
     LATEST_TIERED,
@@ -269,7 +270,7 @@ async def test_a_start_without_its_store_says_why() -> None:
 async def test_a_start_with_a_wrong_number_says_which(name: str, value: str, least: int) -> None:
     setting = name.split(".config.")[1]
     with pytest.raises(LogDirError, match=f"{setting} = '{value}': expected a whole number from {least} on"):
-        await tiered_rig(**{name: value}).start()
+        await Rig(config={**CONFIG, name: value}).start()
 
 
 @pytest.mark.parametrize(
