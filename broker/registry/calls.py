@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from broker.registry import subjects as names
 from broker.registry.errors import Code, RegistryError, version_not_found
-from broker.registry.records import Schema, Written
+from broker.registry.records import LARGEST, Schema, Written
 from broker.registry.schemas import Schemas
 from broker.registry.state import State
 
 LATEST = -1
-LARGEST = (1 << 31) - 1
 MOST_LISTED, MOST_SCHEMAS_LISTED = 20_000, 1000
 """Of a list in one answer, as in Confluent's registry; `offset` has the rest."""
 

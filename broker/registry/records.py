@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 AVRO = "AVRO"
+LARGEST = (1 << 31) - 1
+MD5_BYTES = 16
 
 
 class Reference(NamedTuple):
@@ -145,7 +147,7 @@ def highest_ids(by_context: Mapping[str, int]) -> Written:
 
 
 def read_schema(key: Mapping[str, Any], value: Mapping[str, Any]) -> Schema:
-    """The version of a record. Raises ValueError, TypeError or LookupError if it is none."""
+    """The version of a record. Raises an exception of Python's if it is none."""
     references = tuple(
         Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
         for each in value.get("references") or ()
@@ -153,18 +155,28 @@ def read_schema(key: Mapping[str, Any], value: Mapping[str, Any]) -> Schema:
     text, kind = value["schema"], value.get("schemaType") or AVRO
     if not isinstance(text, str) or not isinstance(kind, str):
         raise TypeError("schema and schemaType must be texts")
-    given = value.get("md5")
+    if not all(isinstance(value.get(part), dict | None) for part in ("metadata", "ruleSet")):
+        raise TypeError("metadata and ruleSet must be objects")
+    md5 = base64.b64decode(value.get("md5") or "")
     return Schema(
         str(key["subject"]),
         int(key["version"]),
-        int(value["id"]),
+        checked_id(value["id"]),
         kind,
         text,
         references,
         bool(value.get("deleted")),
-        base64.b64decode(given) if given else md5_of(text, references, value),
+        md5 if len(md5) == MD5_BYTES else md5_of(text, references, value),
         value,
     )
+
+
+def checked_id(given: Any) -> int:
+    """Raises ValueError, TypeError."""
+    found = int(given)
+    if not 0 <= found <= LARGEST:
+        raise ValueError(f"{found} is no id")
+    return found
 
 
 def md5_of(text: str, references: Iterable[Reference], more: Mapping[str, Any]) -> bytes:

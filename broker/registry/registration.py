@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from broker.registry import metadata, records
 from broker.registry import subjects as names
-from broker.registry.calls import LARGEST, LATEST, Call, Change, described, places, require_subject
+from broker.registry.calls import LATEST, Call, Change, described, places, require_subject
 from broker.registry.errors import (
     Code,
     RegistryError,
@@ -23,7 +23,8 @@ from broker.registry.errors import (
 )
 from broker.registry.formats.parsed import Given, Parsed, Work
 from broker.registry.levels import Earlier, problems
-from broker.registry.records import AVRO, Reference, Schema
+from broker.registry.records import AVRO, LARGEST, Reference, Schema
+from broker.registry.schemas import Form
 from broker.registry.settings import FORWARD, IMPORT, READ_ONLY, READWRITE, Config, config_of, mode_of
 
 IMPORTS = (IMPORT, FORWARD)
@@ -44,13 +45,13 @@ class Wanted(NamedTuple):
 def wanted(call: Call) -> Wanted:
     """Raises RegistryError."""
     body = call.body
-    kind, text = body.get("schemaType") or AVRO, body.get("schema")
-    if not isinstance(kind, str) or not isinstance(text, str | None):
-        raise RegistryError(Code.UNPROCESSABLE, "schema and schemaType must be texts")
+    kind, text, references = body.get("schemaType") or AVRO, body.get("schema"), body.get("references") or ()
+    if not isinstance(kind, str) or not isinstance(text, str | None) or not isinstance(references, list | tuple):
+        raise RegistryError(Code.UNPROCESSABLE, "schema and schemaType must be texts, references must be a list")
     return Wanted(
         kind.upper(),
         text or "",
-        tuple(_reference(call, each) for each in body.get("references") or ()),
+        tuple(_reference(call, each) for each in references),
         metadata.given(body),
         _number(body, "version"),
         _number(body, "id"),
@@ -167,17 +168,15 @@ async def _match(call: Call, new: Understood, versions: Sequence[Schema]) -> Sch
         if schema.kind == new.wanted.kind and _agree(schema, new.wanted)
     ]
 
+    def is_same(schema: Schema, given: Given) -> bool:
+        if schema.references and not new.wanted.references:  # it is sent with all that it needs in it
+            return schema.kind == AVRO and call.schemas.has(schema.kind, given, Form.RESOLVED, new.parsed.text)
+        return call.schemas.has(schema.kind, given, Form.MEANING, new.parsed.meaning) or (
+            new.text != new.parsed.text and call.schemas.has(schema.kind, given, Form.NORMALIZED, new.text)
+        )
+
     def find() -> Schema | None:
-        for schema, given in candidates:
-            parsed = call.schemas.parse(schema.kind, given)
-            inlined = bool(schema.references) and not new.wanted.references
-            if inlined and schema.kind == AVRO and parsed.formatted("resolved") == new.parsed.text:
-                return schema
-            if not inlined and parsed.meaning == new.parsed.meaning:
-                return schema
-            if not inlined and new.text != new.parsed.text and parsed.normalized() == new.text:
-                return schema
-        return None
+        return next((schema for schema, given in candidates if is_same(schema, given)), None)
 
     return await call.schemas.run(find) if candidates else None
 
@@ -269,6 +268,9 @@ async def look_up(call: Call) -> dict[str, Any]:
 async def formatted(call: Call, schema: Schema) -> dict[str, Any]:
     """A version as it is answered, in the `format` that is asked for."""
     answer, name = described(schema), call.text("format")
+    if call.text("referenceFormat") == "qualified":
+        for reference in answer.get("references", ()):
+            reference["subject"] = names.referred(reference["subject"], schema.subject)
     if name:
         given = call.schemas.of(call.state, schema)
         answer["schema"] = await call.schemas.run(lambda: call.schemas.parse(schema.kind, given).formatted(name))

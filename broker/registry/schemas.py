@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from enum import Enum
 from functools import partial
 from typing import TypeVar, cast
 
@@ -36,8 +38,26 @@ MODULES = {
 """Where each kind is parsed, in the order in which the kinds are listed."""
 
 LANE = "schemas"
-KEPT, KEPT_CHARACTERS = 200, 4 << 20
+KEPT, KEPT_CHARACTERS = 1000, 4 << 20
 """Parsed schemas that are kept, and the length of their texts: what is parsed takes some ten times as much."""
+
+FORMS_KEPT = 20_000
+
+
+class Form(Enum):
+    """Texts by which a schema is known to be the same as another one."""
+
+    MEANING = "meaning"
+    NORMALIZED = "normalized"
+    RESOLVED = "resolved"
+
+    def of(self, parsed: Parsed) -> str:
+        match self:
+            case Form.MEANING:
+                return parsed.meaning
+            case Form.NORMALIZED:
+                return parsed.normalized()
+        return parsed.formatted(self.value)
 
 
 class Schemas:
@@ -46,6 +66,7 @@ class Schemas:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers.lane(LANE)
         self._kept: OrderedDict[tuple[str, Given], Parsed] = OrderedDict()
+        self._forms: OrderedDict[tuple[Form, bytes], bytes] = OrderedDict()
         self._characters = 0
         self._lock = threading.Lock()
 
@@ -100,6 +121,19 @@ class Schemas:
         self._keep((kind, given), parsed)
         return parsed
 
+    def has(self, kind: str, given: Given, form: Form, text: str) -> bool:
+        """Whether a schema has this text in a form. It is parsed once for that. Any thread. Raises RegistryError."""
+        key = form, _digest(repr((kind, given)))
+        with self._lock:
+            found = self._forms.get(key)
+        if found is None:
+            found = _digest(form.of(self.parse(kind, given)))
+            with self._lock:
+                self._forms[key] = found
+                if len(self._forms) > FORMS_KEPT:
+                    self._forms.popitem(last=False)
+        return found == _digest(text)
+
     def _parser(self, kind: str) -> Parse:
         try:
             return cast(Parse, importlib.import_module(MODULES[kind]).parse)
@@ -117,6 +151,10 @@ class Schemas:
             while self._kept and (len(self._kept) > KEPT or self._characters > KEPT_CHARACTERS):
                 (_, dropped), _ = self._kept.popitem(last=False)
                 self._characters -= _length(dropped)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _length(given: Given) -> int:

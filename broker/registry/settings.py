@@ -80,7 +80,7 @@ def config_of(call: Call, subject: str | None) -> Config:
 
 def _around(values: Mapping[str, Any], which: str) -> More:
     named = {METADATA: f"{which}Metadata", RULES: f"{which}RuleSet"}
-    return {part: values[name] for part, name in named.items() if values.get(name) is not None}
+    return {part: values[name] for part, name in named.items() if isinstance(values.get(name), dict)}
 
 
 def aliased(state: State, text: str) -> str:

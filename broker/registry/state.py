@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from broker.registry import subjects as names
-from broker.registry.records import Schema, read_schema
+from broker.registry.records import Schema, checked_id, read_schema
 from odradek.schemas.json_text import json_of
 
 logger = structlog.get_logger(__name__)
@@ -106,10 +106,10 @@ class State:
             if content is not None and not isinstance(content, dict):
                 raise ValueError("the value is no object")
             known(named, content)
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:  # others may write it
             self.unreadable += 1
             if self.unreadable <= MOST_LINES:
-                logger.warning("record of the schema registry not understood", key=repr(key)[:200], error=str(error))
+                logger.warning("record of the schema registry not understood", key=repr(key)[:200], error=repr(error))
 
     def _apply_schema(self, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
         subject, version = str(key["subject"]), int(key["version"])
@@ -172,7 +172,7 @@ class State:
 
     def _apply_noop(self, _key: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
         for context, highest in ((value or {}).get("maxIds") or {}).items():
-            self.highest[context] = max(self.highest.get(context, 0), int(highest))
+            self.highest[context] = max(self.highest.get(context, 0), checked_id(highest))
 
 
 def _set(values: dict[str | None, Mapping[str, Any]], key: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:

@@ -57,6 +57,8 @@ def parse(given: Given) -> JsonSchema:
     source = read_json(given.text)
     if not isinstance(source, dict | bool):
         raise invalid_schema("Invalid schema of type JSON: a schema must be an object, true or false")
+    if isinstance(source, dict) and not isinstance(source.get("$schema"), str | None):
+        raise invalid_schema("Invalid schema of type JSON: $schema must be a text")
     try:
         validator_for(source, default=Draft7Validator).check_schema(source, format_checker=_NO_FORMATS)
     except SchemaError as error:

@@ -8,6 +8,7 @@ is done in threads; none of it may wait for anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from broker.registry.errors import invalid_schema
@@ -112,6 +113,8 @@ def read_json(text: str) -> Any:
         left -= len(level)
         if left < 0:
             raise invalid_schema(f"The schema has more than {MOST_PARTS} values")
+        if not all(isfinite(each) for each in level if isinstance(each, float)):
+            raise invalid_schema("The schema is no JSON: it has a number that is none, or is too large")
         level = [
             part
             for each in level

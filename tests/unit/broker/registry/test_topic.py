@@ -6,7 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
+from broker.registry import schemas
 from broker.registry.calls import Asked
+from broker.registry.formats.parsed import Given, Parsed
 from broker.registry.records import Written, packed
 from broker.registry.registry import Registry
 from broker.registry.rights import Rights
@@ -118,6 +122,56 @@ async def test_what_others_wrote_is_understood_and_kept_with_what_is_not_known_h
         assert await asking.ask("GET", "/subjects") == ["next", "other"]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"metadata": "x"},
+        {"metadata": {"tags": 5}},
+        {"id": 1 << 40},
+        {"references": [{"name": "a", "subject": "s", "version": 1 << 70}]},
+        {"references": 5},
+        {"version": "x", "md5": 5},
+    ],
+    ids=str,
+)
+async def test_a_record_that_is_none_of_a_registry_keeps_nobody_from_the_others(value: dict[str, Any]) -> None:
+    async with registry() as asking:
+        await asking.register("s", A)
+        key = b'{"keytype":"SCHEMA","subject":"odd","version":1,"magic":1}'
+        content = {"subject": "odd", "version": 1, "id": 9, "schema": '"int"', "deleted": False, **value}
+        maximum = b'{"keytype":"NOOP","magic":0}', packed({"maxIds": {".": 1 << 40}})
+        write(asking, (key, packed(content)), maximum, (maximum[0], b'{"maxIds":5}'))
+        assert await asking.ask("GET", "/subjects") == ["s"]
+        assert (await asking.register("s", B))["id"] == 2
+
+
+async def test_a_schema_whose_hash_is_none_has_its_own() -> None:
+    async with registry() as asking:
+        registered = await asking.register("s", A)
+        text = (await asking.ask("GET", "/subjects/s/versions/1"))["schema"]
+        key = b'{"keytype":"SCHEMA","subject":"t","version":1,"magic":1}'
+        write(asking, (key, packed({"subject": "t", "version": 1, "id": 1, "schema": text, "md5": "AAAA"})))
+        assert (await asking.ask("GET", "/subjects/t/versions/1"))["guid"] == registered["guid"]
+
+
+async def test_a_subject_of_many_versions_is_parsed_once_to_find_what_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schemas, "KEPT", 0)
+    async with registry({"schema.registry.schema.compatibility.level": "none"}) as asking:
+        parsed: list[str] = []
+        parse = asking.registry.schemas.parse
+
+        def counted(kind: str, given: Given) -> Parsed:
+            parsed.append(given.text)
+            return parse(kind, given)
+
+        monkeypatch.setattr(asking.registry.schemas, "parse", counted)
+        for number in range(30):
+            await asking.register("s", record(f"f{number}:int"))
+        assert len(parsed) <= 2 * 30
+
+
 async def test_ids_are_never_given_again_not_even_after_all_is_removed_and_compacted() -> None:
     async with registry() as asking:
         await asking.register("s", A)
@@ -198,6 +252,13 @@ async def test_contexts_have_ids_of_their_own() -> None:
         assert (await asking.ask("GET", "/schemas/ids/2?subject=only"))["subject"] == ":.c:only"
         assert (await asking.ask("POST", "/subjects/only", body('"string"')))["subject"] == ":.c:only"
         assert (await asking.ask("GET", "/subjects/only/versions/latest"))["subject"] == ":.c:only"
+        refers = [{"name": "R", "subject": "s", "version": 1}]
+        await asking.register(":.c:refers", record("r:R", name="S"), references=refers)
+        path = "/subjects/:.c:refers/versions/1"
+        assert (await asking.ask("GET", path))["references"] == refers
+        assert (await asking.ask("GET", f"{path}?referenceFormat=qualified"))["references"] == [
+            {**refers[0], "subject": ":.c:s"}
+        ]
         assert (await asking.ask("GET", "/schemas?subjectPrefix=:*:on"))[0]["subject"] == ":.c:only"
 
 
