@@ -40,6 +40,9 @@ NAME, REPLICATION = "schema.registry.kafkastore.topic", "schema.registry.kafkast
 TIMEOUT_MS = 10_000
 """How long a change, or the start of a term, waits to be committed."""
 
+QUEUED_MS = 10_000
+"""How long a change waits for those before it."""
+
 MADE_MS, LOOK_MS = 10_000, 50
 """How long a new topic may take to have a leader, and the time between two looks."""
 
@@ -72,6 +75,8 @@ class SchemasTopic:
         """The state now. Raises ElsewhereError, RegistryError."""
         try:
             partition = await self._led()
+            if not self._is_term_of(partition):  # each waits by itself, and none until others have waited in vain
+                await self._until_committed(partition, partition.log_end_offset)
             async with self._reading:
                 await self._begin_term(partition)
                 await self._read_on(partition)
@@ -84,7 +89,11 @@ class SchemasTopic:
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[State]:
         """The state, with all that is in the log, while no other change is made through this node."""
+        clock = self._node.clock.machine
+        asked_ms = clock.monotonic_ms()
         async with self._writing:
+            if clock.monotonic_ms() - asked_ms > QUEUED_MS:
+                raise RegistryError(Code.TIMEOUT, f"Other changes were waited for longer than {QUEUED_MS} ms")
             state = await self.state()
             partition = self._partition
             assert partition is not None
@@ -177,8 +186,11 @@ class SchemasTopic:
 
     # -- reading
 
+    def _is_term_of(self, partition: Partition) -> bool:
+        return self._partition is partition and self._led_since == partition.led_since
+
     async def _begin_term(self, partition: Partition) -> None:
-        if self._partition is partition and self._led_since == partition.led_since:
+        if self._is_term_of(partition):
             return
         led_since, end = partition.led_since, partition.log_end_offset
         await self._until_committed(partition, end)

@@ -47,7 +47,7 @@ def by_name(schema: int | str, subject: str | None = None) -> Steps[Source | Non
     else:
         where = f"/schemas/guids/{quote(schema, safe='')}"
     found = yield where
-    return None if found is None else (yield from source_of(found))
+    return None if found is None else (yield from source_of(found, subject))
 
 
 def by_subject(subject: str, version: int | str = "latest") -> Steps[Version | None]:
@@ -55,19 +55,26 @@ def by_subject(subject: str, version: int | str = "latest") -> Steps[Version | N
     found = yield f"/subjects/{quote(subject, safe='')}/versions/{version}"
     if found is None:
         return None
-    source = yield from source_of(found)
+    source = yield from source_of(found, subject)
     try:
         return Version(str(found["subject"]), int(found["version"]), int(found["id"]), source)
     except (LookupError, TypeError, ValueError) as error:
         raise SchemaError(f"the registry's answer for {subject} is none of a registry") from error
 
 
-def source_of(found: Any) -> Steps[Source]:
-    """The source of a schema as a registry writes it, or somebody who registers it. Raises SchemaError."""
+def source_of(found: Any, subject: str | None = None) -> Steps[Source]:
+    """The source of a schema as a registry writes it, or somebody who registers it in a subject. Raises SchemaError."""
     needed: dict[str, str] = {}
     text = _text(found)
-    yield from _collect(found.get("references") or (), needed, set())
+    context = _context_of(str(found.get("subject") or subject or ""))
+    yield from _collect(found.get("references") or (), context, needed, set())
     return Source(str(found.get("schemaType") or AVRO), text, needed)
+
+
+def _context_of(subject: str) -> str:
+    """What a subject begins with in another context than the default one; that of what it refers to, too."""
+    context, colon, _ = subject.removeprefix(":").partition(":")
+    return f":{context}:" if subject.startswith(":.") and colon else ""
 
 
 def _text(found: Any) -> str:
@@ -76,12 +83,13 @@ def _text(found: Any) -> str:
     return str(found["schema"])
 
 
-def _collect(references: Any, needed: dict[str, str], seen: set[tuple[str, str]]) -> Steps[None]:
+def _collect(references: Any, context: str, needed: dict[str, str], seen: set[tuple[str, str]]) -> Steps[None]:
     for reference in references if isinstance(references, list | tuple) else ():
         try:
             name, subject, version = (str(reference[part]) for part in ("name", "subject", "version"))
         except (LookupError, TypeError) as error:
             raise SchemaError("a reference of the schema has no name, subject or version") from error
+        subject = subject if subject.startswith(":.") else context + subject
         if (subject, version) in seen:
             continue
         seen.add((subject, version))
@@ -91,7 +99,7 @@ def _collect(references: Any, needed: dict[str, str], seen: set[tuple[str, str]]
         if found is None:
             raise SchemaError(f"the schema refers to version {version} of {subject}, which the registry does not have")
         text = _text(found)
-        yield from _collect(found.get("references") or (), needed, seen)
+        yield from _collect(found.get("references") or (), _context_of(subject), needed, seen)
         needed[name] = text
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
 from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 
 from broker.registry.calls import Answer, Asked
@@ -52,6 +54,12 @@ class Registries(ClusterRig):
         topic = self.nodes[1].node.cluster.cache.topic("_schemas")
         assert topic is not None
         return topic.partitions[0].leader
+
+    def let_followers(self, *, follow: bool) -> None:
+        """Node 2 leads; the others go on fetching, or do not."""
+        for node_id in (1, 3):
+            replicas = self.nodes[node_id].node.replicas
+            (replicas.fetchers.follow if follow else replicas.fetchers.leave)(replicas.find("_schemas", 0))
 
     async def lead_elsewhere(self) -> None:
         """Let the leader be killed, and wait until another one leads."""
@@ -129,13 +137,28 @@ async def test_what_cannot_be_committed_is_not_answered_as_done() -> None:
     async with Registries() as cluster:
         await until_led_by_a_broker(cluster)
         await cluster.register(2, "s", A)
-        for node_id in (1, 3):
-            replicas = cluster.nodes[node_id].node.replicas
-            replicas.fetchers.leave(replicas.find("_schemas", 0))
+        cluster.let_followers(follow=False)
         refused = await cluster.answer(2, "POST", "/subjects/s/versions", body(B))
         assert (refused.status, refused.value["error_code"]) == (500, 50002)
-        for node_id in (1, 3):
-            replicas = cluster.nodes[node_id].node.replicas
-            replicas.fetchers.follow(replicas.find("_schemas", 0))
+        cluster.let_followers(follow=True)
         again = await cluster.register(2, "s", B)
         assert (again["id"], again["version"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/subjects"), ("POST", "/subjects/s/versions")], ids=["reads", "changes"]
+)
+async def test_while_nothing_is_committed_nobody_waits_for_all_that_asked_before(method: str, path: str) -> None:
+    async with Registries() as cluster:
+        await until_led_by_a_broker(cluster)
+        await cluster.register(2, "s", A)
+        cluster.let_followers(follow=False)
+        await cluster.answer(2, "POST", "/subjects/s/versions", body(B))
+        cluster.open(2)  # so that it has to read the topic
+        asked = Asked(method, path, body(B))
+        began_ms = cluster.clock.monotonic_ms()
+        answers = await cluster.during(
+            asyncio.gather(*(cluster.registries[2].answer(asked, Rights()) for _ in range(10)))
+        )
+        assert {answer.value["error_code"] for answer in answers} == {50002}
+        assert cluster.clock.monotonic_ms() - began_ms < 25_000

@@ -39,6 +39,20 @@ def test_it_is_asked_for_a_schema_with_its_references(stub: Stub) -> None:
     client.close()
 
 
+def test_what_a_schema_of_a_context_refers_to_is_in_that_context(stub: Stub) -> None:
+    def refers(subject: str) -> list[dict[str, object]]:
+        return [{"name": subject, "subject": subject, "version": 1}]
+
+    stub.answers = {
+        "/schemas/ids/7?subject=%3A.c%3As": (200, {"schema": '"A"', "references": refers("b")}),
+        "/subjects/%3A.c%3Ab/versions/1?deleted=true": (200, {"schema": '"b"', "references": refers(":.d:e")}),
+        "/subjects/%3A.d%3Ae/versions/1?deleted=true": (200, {"schema": '"e"', "references": refers("f")}),
+        "/subjects/%3A.d%3Af/versions/1?deleted=true": (200, {"schema": '"f"'}),
+    }
+    found = lookup.run(lookup.by_name(7, ":.c:s"), RegistryClient(stub.url).ask)
+    assert found == lookup.Source("AVRO", '"A"', {"f": '"f"', ":.d:e": '"e"', "b": '"b"'})
+
+
 def test_what_is_sent_has_its_query_and_its_body(stub: Stub) -> None:
     path = subject_path("a b/c", "versions")
     stub.answers = {f"{path}?normalize=true": (200, {"id": 3})}
