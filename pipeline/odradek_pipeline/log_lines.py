@@ -53,6 +53,11 @@ def configure(stream: TextIO | None = None) -> bool:
     return terminal
 
 
+def keep_from_output() -> None:
+    """Log lines go to standard error: for a command whose standard output is its result."""
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
+
 def _divert() -> TextIO:
     """Make standard error a pipe, until the process ends; return a stream to where it went before."""
     sys.stderr.flush()

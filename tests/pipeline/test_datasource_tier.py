@@ -134,7 +134,7 @@ def test_a_stream_begins_in_the_tier_and_goes_on_in_the_folder(
         assert running.awaitTermination(120)
 
     run()
-    produce(broker.bootstrap_servers, topic, [b"more" * 300] * 100, partition=0)
+    produce(broker.bootstrap_servers, topic, [b"more" * 300] * 20, partition=0)
     run()
     delivered = found(source.read.format("delta").load(str(tmp_path / "table")))
     assert delivered == consumed(broker.bootstrap_servers, topic, 2, "read_committed")

@@ -53,6 +53,9 @@ def command(topics: tuple[str, ...], replicas: tuple[str, ...], **given: Any) ->
     The exit status is 0 if all is as it should be, 1 if something is missing, twice, extra or different, and 2 if it
     could not be found out.
     """
+    from odradek_pipeline import log_lines
+
+    log_lines.keep_from_output()
     started = time.monotonic()
     if given["parquet_path"] and not given["insight"]:
         raise click.UsageError("--parquet goes with --insight")

@@ -62,6 +62,9 @@ def command(topics: tuple[str, ...], json_path: str | None, **given: Any) -> Non
     At the end the result is read and compared with the source. The exit status is 0 if it has all, 1 if records are
     lost or not as they were, or a group has not moved, and 2 if nothing could be done.
     """
+    from odradek_pipeline import log_lines
+
+    log_lines.keep_from_output()
     started = time.monotonic()
     if (given["into_data"] is None) == (given["bootstrap"] is None):
         raise click.UsageError("give either --into-data or --bootstrap")

@@ -86,14 +86,12 @@ class _Filler:
         self._cursor = Cursor(start)
         self._walk = replica.walk(self._cursor)
         self._next: Place | Damage | None = None
-        self._begun = False
 
     def within(self, first: int, end: int, epochs: tuple[int, int]) -> Iterator[Place | Damage]:
         """Its batches with offsets in [first, end), and leader epochs within the two; and its damage there."""
         self._cursor.offset = max(self._cursor.offset, first)
-        if not self._begun:
-            self._next, self._begun = next(self._walk, None), True
-        while (found := self._next) is not None:
+        while (found := self._next or next(self._walk, None)) is not None:
+            self._next = found
             if isinstance(found, Damage):
                 if found.offset >= end:
                     return
@@ -105,7 +103,9 @@ class _Filler:
                 begun = found.header.base_offset < first < found.header.next_offset
                 if found.header.base_offset >= first or (begun and epochs[0] == NOTHING):  # the log starts within it
                     yield found
-            self._next = next(self._walk, None)
+            self._next = None
+            if isinstance(found, Place) and found.header.next_offset == end:
+                return  # what follows may be in a segment that nobody needs
 
 
 @dataclass(slots=True)

@@ -107,7 +107,7 @@ def write(folder: Path, some: list[Row], value: pa.DataType | None = None) -> Pa
 def audit(*arguments: object) -> tuple[int, dict[str, Any]]:
     """(exit status, result) of the command."""
     asked = CliRunner().invoke(command, [*map(str, arguments), "--json", "-"], catch_exceptions=False)
-    return asked.exit_code, json.loads(asked.output) if asked.output.startswith("{") else {"text": asked.output}
+    return asked.exit_code, json.loads(asked.stdout) if asked.stdout.startswith("{") else {"text": asked.output}
 
 
 def faults(result: Mapping[str, Any]) -> dict[tuple[int, str], list[int]]:

@@ -41,7 +41,7 @@ def other_cluster(root: Path, topic: str = TOPIC, partitions: int = 2) -> Path:
 def restore(*arguments: object) -> tuple[int, dict[str, Any]]:
     """(exit status, result) of the command."""
     asked = CliRunner().invoke(command, [*map(str, arguments), "--json", "-"], catch_exceptions=False)
-    return asked.exit_code, json.loads(asked.output) if asked.output.startswith("{") else {"text": asked.output}
+    return asked.exit_code, json.loads(asked.stdout) if asked.stdout.startswith("{") else {"text": asked.output}
 
 
 def copies(folder: Path, *names: str) -> list[Path]:

@@ -6,7 +6,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,14 @@ from storage.tier.folder import FolderStore
 from tests.doubles.s3_server import S3Server, s3_server
 from tests.unit.pipeline.audited import audit
 from tests.unit.pipeline.restored import batches, lost, other_cluster, restore
+from tests.unit.pipeline.source_files import CONFIG as SMALL
 from tests.unit.pipeline.test_datasource_reading import CONFIG, Workload
 from tests.unit.pipeline.test_datasource_tier import STEPS, stores, whole
 from tests.unit.pipeline.tiering import FOREIGN, METADATA, TieredCopy
+from tests.unit.storage.cleaner.cleaning import put
 from tests.unit.storage.support import Rig
 
-TOPIC = "t"
+TOPIC, EPOCHS = "t", "leader-epoch-checkpoint"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,10 @@ class Tiered:
         """The batches from the log's start on."""
         start = self.copy.log.log_start_offset
         return [header for _, _, header in batches(self.whole, topic=TOPIC) if header.next_offset > start]
+
+    def local_headers(self) -> list[BatchHeader]:
+        start = self.copy.log.log_start_offset
+        return [header for header in headers_in(self.copy.root) if header.next_offset > start]
 
 
 def asking(found: dict[str, str]) -> list[str]:
@@ -112,6 +118,11 @@ def test_local_segments_and_the_tier_together_are_the_whole_log(
             assert headers_in(new) == made.headers()
             assert not (new / f"{METADATA}-0").exists()
             shutil.rmtree(new)
+        status, _ = restore("--from-data", copy.root, "--into-data", new)
+        folder = f"{TOPIC}-0"
+        assert (status, headers_in(new)) == (0, made.local_headers())
+        if made.local_headers() != made.headers():
+            assert (new / folder / EPOCHS).read_text() == (copy.root / folder / EPOCHS).read_text()
 
 
 def _left_over(copy: TieredCopy, draw: random.Random) -> None:
@@ -235,6 +246,49 @@ def test_the_tier_may_be_further_than_what_is_left_of_the_disk(tiered: Tiered, t
     assert status == 0
 
 
+@pytest.mark.parametrize("mode", ["auto", "listing"])
+def test_a_log_whose_folder_is_lost_has_its_leader_epochs_and_its_id(tiered: Tiered, tmp_path: Path, mode: str) -> None:
+    """The disk with the metadata of the cluster is another one."""
+    log, new = f"{TOPIC}-0", tmp_path / "new"
+    identity = (tiered.copy.root / log / "partition.metadata").read_text().split()
+    shutil.rmtree(tiered.copy.root / log)
+    asked = ("--tier-config", f"tierMetadata={mode}")
+    status, result = restore("--from-data", tiered.copy.root, *tiered.asked, *asked, "--into-data", new)
+    end = tiered.copy.copied[-1].end_offset + 1
+    assert (status, lost(result)) == (0, {})
+    assert headers_in(new) == [one for one in tiered.headers() if one.base_offset < end]
+    assert (new / log / "partition.metadata").read_text().split() == identity
+
+
+def test_what_a_damaged_metadata_topic_has_lost_is_listed(tiered: Tiered, tmp_path: Path) -> None:
+    (log,) = (tiered.copy.root / f"{METADATA}-0").glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    status, result = restore("--from-data", tiered.copy.root, *tiered.asked, "--into-data", tmp_path / "new")
+    assert (status, lost(result)) == (0, {})
+    assert headers_in(tmp_path / "new") == tiered.headers()
+
+
+def test_a_log_on_s3_is_read_three_times_in_chunks(server: tuple[S3Server, str], tmp_path: Path) -> None:
+    """To be looked at, to be written and to be compared; and what is local, too, not at all."""
+    rig = Rig(OsFileSystem(), replace(SMALL, segment_bytes=3_000_000), str(tmp_path / "whole"))
+    for number in range(120):
+        put(rig.log(), (b"k", random.Random(number).randbytes(100_000)))
+    with stores("s3", server) as (store, found):
+        copy = TieredCopy(rig.log(), store, tmp_path / "tiered")
+        copy.tier(local=1)
+        made = Tiered(tmp_path / "whole", copy, asking(found))
+        made.save()
+        server[0].ranges.clear()
+        assert restore("--from-data", copy.root, *made.asked, "--into-data", tmp_path / "new")[0] == 0
+        cold = [one for one in copy.copied if one.start_offset < copy.copied[-1].start_offset]
+    asked = [tuple(map(int, one.removeprefix("bytes=").split("-"))) for one in server[0].ranges]
+    logs = [one for one in asked if one[1] - one[0] > 10_000]
+    assert len(logs) == 3 * len(cold)
+    assert len(asked) < len(logs) + 10
+
+
 def test_without_the_tier_a_broker_s_folder_still_knows_of_it(tiered: Tiered, tmp_path: Path) -> None:
     """Else the broker would take the older records for deleted ones, and remove them."""
     new, log = tmp_path / "new", f"{TOPIC}-0"
@@ -242,10 +296,8 @@ def test_without_the_tier_a_broker_s_folder_still_knows_of_it(tiered: Tiered, tm
     assert (status, lost(result)) == (0, {})
     assert (new / f"{METADATA}-0").exists()
     assert f"{TOPIC} 0 0" in (new / "log-start-offset-checkpoint").read_text()
-    epochs = "leader-epoch-checkpoint"
-    assert (new / log / epochs).read_text() == (tiered.copy.root / log / epochs).read_text()
-    local = [header for _, _, header in batches(tiered.copy.root, topic=TOPIC)]
-    assert headers_in(new) == local
+    assert (new / log / EPOCHS).read_text() == (tiered.copy.root / log / EPOCHS).read_text()
+    assert headers_in(new) == tiered.local_headers()
 
 
 def test_elsewhere_what_is_in_the_tier_is_lost_without_it(tiered: Tiered, tmp_path: Path) -> None:
