@@ -22,4 +22,10 @@ if __name__ == "__main__":
         sys.argv[1:] = Template(int(sys.argv[2]), together=sys.argv[3:] == ["together"]).arguments_of_node()
     from broker.program import main
 
-    main(prog_name="odradek")
+    if sys.argv[1:2] in (["serve"], [TEMPLATE]):
+        main(prog_name="odradek")
+    else:
+        from odradek.terminal import output_that_may_fail
+
+        with output_that_may_fail():
+            main(prog_name="odradek")

@@ -23,7 +23,8 @@ def main() -> int:
     terminal.guard()
     from odradek.cli.main import main as command_line
 
-    return command_line(sys.argv[1:])
+    with terminal.output_that_may_fail():
+        return command_line(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -7,9 +7,13 @@ file or a pipe gets every byte. The launcher runs this file by its path: it impo
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unicodedata import combining, east_asian_width
 
 _UNSEEN = re.compile(
@@ -50,6 +54,19 @@ def beginning(text: str, columns: int) -> str:
     while columns_of(text) > columns:
         text = text[: -max((columns_of(text) - columns) // 2, 1)]
     return text
+
+
+@contextmanager
+def output_that_may_fail() -> Iterator[None]:
+    """End with an error, and not as a bug, if what is printed cannot be written, such as to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where what is left in a buffer goes
+        raise SystemExit(1) from None
 
 
 class Terminal(io.TextIOWrapper):

@@ -43,7 +43,8 @@ def is_parquet_there() -> bool:
 async def download(ask: Ask, request: web.Request, downloads: Few) -> web.StreamResponse:
     """Send the file. Raises ControlError before anything is sent."""
     topic = seen_topic(ask, "topic")
-    partitions = await known_partitions(ask, topic.name, topic.partition_count)
+    is_begun = bool(ask.text("at"))  # by a page, which has said what it does not show
+    partitions = await known_partitions(ask, topic.name, topic.partition_count, every=not is_begun)
     kind, form, wanted = ask.choice("as", tuple(KINDS)), ask.choice("format", FORMATS), wanted_of(ask)
     most = ask.integer("most", 1_000)
     if not 1 <= most <= MOST_RECORDS:

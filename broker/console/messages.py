@@ -65,11 +65,14 @@ async def seen_partitions(ask: Ask, topic: str, count: int) -> list[PartitionVie
     return [*(await read_partitions(ask.node, [(topic, index) for index in indexes])).values()]
 
 
-async def known_partitions(ask: Ask, topic: str, count: int) -> list[PartitionView]:
-    """Those of them whose leaders say where they begin and end. Raises ControlError if none does."""
+async def known_partitions(ask: Ask, topic: str, count: int, *, every: bool = False) -> list[PartitionView]:
+    """Those of them whose leaders say where they begin and end.
+
+    Raises ControlError if none does, or with `every` one does not.
+    """
     seen = await seen_partitions(ask, topic, count)
     known = [one for one in seen if one.is_known]
-    if not known:
+    if not known or (every and len(known) < len(seen)):
         raise ControlError("; ".join(not_shown(seen)) or f"{topic} has no partitions", status=409)
     return known
 

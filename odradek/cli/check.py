@@ -202,20 +202,19 @@ def brokers(cluster: TargetCluster, out: Output) -> list[Figure]:
 @_check("disk", warning=80, critical=90, unit="percent")
 def disk(cluster: TargetCluster, out: Output) -> list[Figure]:
     """How full the device of each log directory is; one that has failed is full."""
+    from odradek.cli.cluster_nodes import described_log_dirs
+
     figures = []
-    with cluster.python_admin() as admin:
-        answers = admin.describe_log_dirs()
-    for answer in answers:
-        for directory in answer["log_dirs"]:
-            name = f"{answer['broker']}:{directory['log_dir']}"
-            total, usable = directory.get("total_bytes", -1), directory.get("usable_bytes", -1)
-            if directory["error_code"]:
-                figures.append(Figure(name, 100, f"the log directory {name} has failed", "%"))
-            elif total > 0:
-                used = round(100 * (1 - usable / total), 1)
-                figures.append(Figure(name, used, f"the device of {name} is {used:g} % full", "%"))
-            else:
-                out.failure({"log_dir": name}, "UNSUPPORTED_VERSION", "the broker does not tell how full its device is")
+    for broker, directory in described_log_dirs(cluster, out, cluster.broker_ids()):
+        name = f"{broker}:{directory['log_dir']}"
+        total, usable = directory.get("total_bytes", -1), directory.get("usable_bytes", -1)
+        if directory["error_code"]:
+            figures.append(Figure(name, 100, f"the log directory {name} has failed", "%"))
+        elif total > 0:
+            used = round(100 * (1 - usable / total), 1)
+            figures.append(Figure(name, used, f"the device of {name} is {used:g} % full", "%"))
+        else:
+            out.failure({"log_dir": name}, "UNSUPPORTED_VERSION", "the broker does not tell how full its device is")
     return figures
 
 

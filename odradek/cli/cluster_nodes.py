@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.connection import TargetCluster, connected
+from odradek.cli.connection import TargetCluster, connected, refusals
 from odradek.cli.general import confirm
 from odradek.cli.kafka_python import name_of, require_no_error
 from odradek.cli.known_names import WithKnownNames
@@ -64,18 +64,26 @@ def log_dirs(
     known = cluster.broker_ids()
     if unknown := sorted(set(brokers) - set(known)):
         raise click.BadParameter(f"there is no broker {unknown[0]}: there are {known}", param_hint="--broker")
-    with cluster.python_admin() as admin:
-        answers = admin.describe_log_dirs(brokers=list(brokers) or known)
     rows: list[tuple[object, ...]] = []
-    for answer in answers:
-        for directory in answer["log_dirs"]:
-            place = (answer["broker"], directory["log_dir"])
-            if directory["error_code"]:
-                name = name_of(directory["error_code"])
-                out.failure({"log_dir": f"{place[0]}:{place[1]}"}, name, name)
-                continue
-            rows += [(*place, *row) for row in _sizes(directory["topics"], topics, each)]
+    for broker, directory in described_log_dirs(cluster, out, list(brokers) or known):
+        place = (broker, directory["log_dir"])
+        if directory["error_code"]:
+            name = name_of(directory["error_code"])
+            out.failure({"log_dir": f"{place[0]}:{place[1]}"}, name, name)
+            continue
+        rows += [(*place, *row) for row in _sizes(directory["topics"], topics, each)]
     out.table(("broker", "log_dir", "partition" if each else "topic", "replicas", "bytes", "moving", "lag"), rows)
+
+
+def described_log_dirs(cluster: TargetCluster, out: Output, brokers: list[int]) -> list[tuple[int, Any]]:
+    """Each log directory with its broker; a broker that does not tell its own is told."""
+    found: list[tuple[int, Any]] = []
+    with cluster.python_admin() as admin:
+        for broker in brokers:
+            with refusals(out, {"broker": broker}):
+                (answer,) = admin.describe_log_dirs(brokers=[broker])
+                found += [(broker, directory) for directory in answer["log_dirs"]]
+    return found
 
 
 def _sizes(topics: Any, wanted: tuple[str, ...], each: bool) -> list[tuple[object, ...]]:

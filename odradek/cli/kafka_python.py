@@ -5,6 +5,7 @@ It is imported by those commands alone, as it takes longer than all else that a 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -55,13 +56,30 @@ OF_KAFKA_PYTHON = {
 """Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
 
 
+LOOK_AGAIN_S = 0.1
+
+
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc]
-    """It says who it is, so that a broker of ours lists its own requests."""
+    """It says who it is, so that a broker of ours lists its own requests.
+
+    A coordinator that is about to be there is waited for, as Java's admin client does: the first question makes the
+    topic of the coordinators.
+    """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
         **KafkaAdminClient.DEFAULT_CONFIG,
         "client_software_name": OUR_SOFTWARE,
     }
+
+    async def _find_coordinator_ids(self, *arguments: Any, **more: Any) -> Any:
+        until = time.monotonic() + self.config["request_timeout_ms"] / 1000
+        while True:
+            try:
+                return await super()._find_coordinator_ids(*arguments, **more)
+            except kafka_errors.CoordinatorNotAvailableError:
+                if time.monotonic() >= until:
+                    raise
+            await self._net.sleep(LOOK_AGAIN_S)
 
 
 def settings_for_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:

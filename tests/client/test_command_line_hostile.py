@@ -18,7 +18,7 @@ from broker.program import main as node
 from odradek import Broker
 from odradek.cli.main import NodeCommand, odradek
 from tests.brokers import sound_broker
-from tests.command_line import Odradek, on_a_terminal
+from tests.command_line import NO_CONTEXTS, Odradek, on_a_terminal
 
 HOSTILE = ("\udcff", "", "9" * 30, "4294967296", "t:4294967296", "t=4294967296")
 LEFT_OUT = ("bootstrap", "context", "settings", "timeout", "as_json", "help", "seconds", "count")
@@ -95,6 +95,22 @@ def test_output_that_cannot_be_encoded_is_escaped(broker: Broker) -> None:
     assert here.run("topics", "describe", "日本", environment=ascii_only)[0] == 1
     assert here.run("explain", "error", "日本", at="", environment=ascii_only)[0] == 1
     here.told("bench", "produce", "written", "--seconds", "0.1", environment=ascii_only)  # its chart is of blocks
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", [("topics", "--help"), ("contexts", "list"), ("explain", "error", "6")])
+def test_output_that_cannot_be_written_is_no_bug(command: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "odradek", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, **NO_CONTEXTS},
+        )
+    assert (ran.returncode, ran.stderr) == (1, "Error: the output cannot be written: No space left on device\n")
 
 
 def test_an_argument_that_is_no_text_is_named_and_a_value_is_kept(broker: Broker) -> None:

@@ -78,3 +78,24 @@ def test_a_topic_that_is_not_there_keeps_no_command_from_the_others(odradek: Odr
     status, out, error = run("reassign", "cancel", "gone", "t:0")
     assert (status, out, "partition t-0: NO_REASSIGNMENT_IN_PROGRESS" in error) == (1, "", True)
     assert run("bench", "produce", "gone")[:2] == (1, "")
+
+
+def test_the_folders_of_a_broker_that_has_just_died_keep_no_command_from_the_others() -> None:
+    """Until its session ends, it counts as alive."""
+    with Cluster(brokers=2, settings={"broker.session.timeout.ms": 60_000}) as cluster:
+        odradek = Odradek(cluster.bootstrap_servers)
+        odradek.told("cluster", "log-dirs")
+        here, gone = (broker.index for broker in cluster.brokers)
+        cluster.brokers[1].kill()
+        status, out, error = odradek.run("cluster", "log-dirs", "--json")
+        assert (status, json.loads(out)[-1]["broker"]) == (1, gone)
+        assert f"Error: broker {gone}: " in error
+        status, out, error = odradek.run("check", "disk", "--critical", "101", "--warning", "101")
+    assert (status, f"the device of {here}:" in out, f"Error: broker {gone}: " in error) == (3, True, True)
+
+
+def test_a_coordinator_that_is_about_to_be_there_is_waited_for() -> None:
+    """The first question makes the topic of the coordinators."""
+    with Cluster(brokers=2) as cluster:
+        status, _, error = Odradek(cluster.bootstrap_servers).run("transactions", "describe", "nobody")
+    assert (status, "TRANSACTIONAL_ID_NOT_FOUND" in error) == (1, True), error

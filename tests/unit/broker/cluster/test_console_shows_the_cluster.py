@@ -123,8 +123,13 @@ async def test_a_partition_whose_leader_has_gone_is_named() -> None:
         page = await text(cluster, browser, "/messages?topic=t")
         for index in range(ALL_PARTITIONS):
             assert (f"t-{index} cannot be read:" in page) == (f"value-{index}-0" not in page) == (index in gone)
-        refused = await text(cluster, browser, f"/download?topic=t&partition={gone[0]}", 409)
-    assert f"t-{gone[0]} cannot be read:" in refused
+        for query in (f"partition={gone[0]}", "from=oldest"):
+            refused = await text(cluster, browser, f"/download?topic=t&{query}", 409)
+            assert f"t-{gone[0]} cannot be read:" in refused
+        at = ",".join(f"{index}:2" for index in range(ALL_PARTITIONS) if index not in gone)
+        async with browser.session.get(f"/download?topic=t&at={at}") as answer:
+            lines = (await during(cluster, answer.read())).splitlines()
+    assert len(lines) == ALL_PARTITIONS - len(gone)
 
 
 @pytest.mark.parametrize("node_id", NODES)
