@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -153,6 +154,7 @@ def not_reached(bootstrap: str, why: str) -> click.ClickException:
     return click.ClickException(f"no broker answers at {bootstrap}: {why}")
 
 
+NOT_REACHED_NAME = "NOT_REACHED"
 NOT_REACHED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_AUTHENTICATION", "_SSL")
 
 
@@ -164,8 +166,10 @@ def client_errors() -> tuple[type[Exception], ...]:
 
 def error_name(error: BaseException) -> str:
     """The name of the error, as Kafka writes it, such as UNKNOWN_TOPIC_OR_PARTITION."""
-    from odradek.cli.kafka_python import name_of
+    from odradek.cli.kafka_python import NOT_CONNECTED, name_of
 
+    if isinstance(error, NOT_CONNECTED):
+        return NOT_REACHED_NAME
     if isinstance(error, KafkaException):
         code = error.args[0].code()
         return name_of(code) if code > 0 else str(error.args[0].name())
@@ -180,6 +184,10 @@ def sentence(error: BaseException) -> str:
         text = error.args[0].str()
     else:
         text = str(error.args[0]) if error.args else str(getattr(error, "description", ""))
+    if name == NOT_REACHED_NAME:
+        text = (
+            "no connection" if text.isdecimal() else f"no connection ({text})"
+        )  # of some, only the broker's id is told
     return f"{name}: {text}" if text and text != name else name
 
 
@@ -218,12 +226,14 @@ class TargetCluster:
     def python_config(self) -> dict[str, Any]:
         """The configuration of a client of kafka-python. Raises ClickException for a setting that it has not.
 
-        It begins with the broker that has answered: it would wait for the first of several that it tries.
+        It begins with a broker that takes connections: it would wait for the first of several that it tries.
         """
         from odradek.cli.kafka_python import settings_for_kafka_python
 
         reached, timeout_ms = self._reached[1], int(self.timeout * 1000)
-        answered = reached.controller or next(iter(reached.nodes))
+        known = {(node.host, node.port): node for node in (reached.controller, *reached.nodes) if node is not None}
+        answered = next(filter(takes_connections, known.values()), None) if len(known) > 1 else None
+        answered = answered or next(iter(known.values()))
         host = f"[{answered.host}]" if ":" in answered.host else answered.host
         return {
             "client_id": "odradek-cli",
@@ -270,6 +280,18 @@ class TargetCluster:
             yield client
         finally:
             client.close()
+
+
+CONNECT_S = 1.0
+
+
+def takes_connections(node: Any) -> bool:
+    """Whether a broker is there: one that has just died is still among those that the cluster knows."""
+    try:
+        socket.create_connection((node.host, node.port), CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:

@@ -57,19 +57,40 @@ OF_KAFKA_PYTHON = {
 
 
 LOOK_AGAIN_S = 0.1
+NOT_CONNECTED = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, kafka_errors.NodeNotReadyError)
 
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc]
     """It says who it is, so that a broker of ours lists its own requests.
 
-    A coordinator that is about to be there is waited for, as Java's admin client does: the first question makes the
-    topic of the coordinators.
+    As Java's admin client, it asks another broker if one does not take a connection, and waits for a coordinator that
+    is about to be there: the first question makes the topic of the coordinators.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
         **KafkaAdminClient.DEFAULT_CONFIG,
         "client_software_name": OUR_SOFTWARE,
     }
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        send = self._manager.send
+
+        async def to_one_that_answers(request: Any, node_id: Any = None, **more: Any) -> Any:
+            return await send(request, await self._any_broker() if node_id is None else node_id, **more)
+
+        self._manager.send = to_one_that_answers
+
+    async def _any_broker(self) -> Any:
+        """A broker that takes a connection; None if none does."""
+        for _ in self._manager.cluster.brokers():
+            node_id = self._manager.least_loaded_node()
+            try:
+                await self._manager.get_connection(node_id)
+            except NOT_CONNECTED:
+                continue
+            return node_id
+        return None
 
     async def _find_coordinator_ids(self, *arguments: Any, **more: Any) -> Any:
         until = time.monotonic() + self.config["request_timeout_ms"] / 1000

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import KafkaError
 
+from odradek.cli import connection
 from odradek.cli.connection import Reasons, TargetCluster
 
 V4, V6 = SimpleNamespace(host="127.0.0.1", port=9092), SimpleNamespace(host="2001:db8::5", port=9093)
@@ -23,9 +24,20 @@ def test_an_ipv6_address_has_brackets_and_a_cluster_without_a_controller_is_aske
     controller: SimpleNamespace | None, nodes: list[SimpleNamespace], address: str
 ) -> None:
     reached = None, SimpleNamespace(controller=controller, nodes=nodes)
-    with patch.object(TargetCluster, "_reached", reached):
+    with patch.object(TargetCluster, "_reached", reached), patch.object(connection, "takes_connections", bool):
         config = TargetCluster({"bootstrap.servers": "localhost:9092"}, 5).python_config()
     assert config["bootstrap_servers"] == [address]
+
+
+def test_a_broker_that_takes_no_connection_is_not_begun_with() -> None:
+    reached = None, SimpleNamespace(controller=V4, nodes=[V4, V6])
+    for there, address in ((V6, "[2001:db8::5]:9093"), (None, "127.0.0.1:9092")):
+        with (
+            patch.object(TargetCluster, "_reached", reached),
+            patch.object(connection, "takes_connections", there.__eq__),
+        ):
+            config = TargetCluster({"bootstrap.servers": "localhost:9092"}, 5).python_config()
+        assert config["bootstrap_servers"] == [address]
 
 
 ONE, TWO = "sasl_ssl://one:9092/bootstrap: ", "sasl_ssl://two:9093/bootstrap: "
