@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import structlog
 
@@ -55,29 +56,37 @@ class ReaderSettings:
     quota_windows: Windows = QUOTA_WINDOWS
 
 
+Key = tuple[UUID, Hashable]
+"""A segment, and which part of it."""
+
+
 class Lru(Generic[T]):
-    """Values and their sizes in bytes, at most `most` in all; what was used least recently goes first."""
+    """Parts of segments and their sizes in bytes, at most `most` in all; what was used least recently goes first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._values: OrderedDict[Key, tuple[T, int]] = OrderedDict()
         self.size = 0
 
-    def get(self, key: Hashable) -> T | None:
+    def get(self, key: Key) -> T | None:
         found = self._values.get(key)
         if found is None:
             return None
         self._values.move_to_end(key)
         return found[0]
 
-    def put(self, key: Hashable, value: T, size: int) -> None:
+    def put(self, key: Key, value: T, size: int) -> None:
         self._forget(key)
         self._values[key] = value, size
         self.size += size
         while self.size > self._most and len(self._values) > 1:
             self._forget(next(iter(self._values)))
 
-    def _forget(self, key: Hashable) -> None:
+    def forget(self, is_wrong: Callable[[Key], bool]) -> None:
+        for key in [key for key in self._values if is_wrong(key)]:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
         gone = self._values.pop(key, None)
         if gone is not None:
             self.size -= gone[1]
@@ -160,9 +169,10 @@ class RemoteReader:
         """How long the longest read that is under way has taken."""
         return (self._clock.monotonic_ms() - min(self._asked)) / 1000 if self._asked else 0.0
 
-    def forget(self) -> None:
-        """Keep nothing of what was read: the store may answer otherwise from now on."""
-        self._chunks, self._indexes = Lru(self.settings.cache_bytes), Lru(self.settings.index_cache_bytes)
+    def forget(self, segment: RemoteSegment | None = None) -> None:
+        """Keep nothing of what was read, of one segment or of all: the store may answer otherwise from now on."""
+        for cache in (self._chunks, self._indexes):
+            cache.forget(lambda key: segment is None or key[0] == segment.id)
 
     async def stop(self) -> None:
         """End all reads; what hangs in a thread is left to it."""
@@ -253,6 +263,7 @@ class RemoteReader:
         try:
             return await self.index(segment, IndexKind.TRANSACTION, decode)
         except RemoteObjectMissingError:  # before Kafka 4.0 the metadata did not say that there is none
+            self._indexes.put((segment.id, IndexKind.TRANSACTION), [], 256)
             return []
 
     async def index(self, segment: RemoteSegment, kind: IndexKind, decode: Callable[[bytes], T]) -> T:

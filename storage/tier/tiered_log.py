@@ -159,7 +159,9 @@ class TieredLog:
             at = 0
             while at + HEADER_SIZE <= len(window):
                 base, length, magic, delta = _OFFSETS.unpack_from(window, at)
-                if length < _LEAST_LENGTH or magic > 2 or not segment.start_offset <= base <= segment.end_offset:
+                is_whole = _LEAST_LENGTH <= length <= segment.size - position - at - 12
+                if not is_whole or magic > 2 or not segment.start_offset <= base <= segment.end_offset:
+                    self._reader.forget(segment)
                     raise CorruptMessage(
                         f"Remote segment {segment.id} of {self.log.name} has no batch at {position + at}."
                     )

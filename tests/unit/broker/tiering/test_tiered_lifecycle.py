@@ -218,14 +218,18 @@ async def test_a_store_that_fails_costs_only_the_partitions_that_are_read_from_i
         assert [value for _, value in await read_all(rig, client, "t")] == VALUES
 
 
-async def test_a_damaged_chunk_is_an_error_and_no_records() -> None:
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\x00"])
+async def test_a_damaged_chunk_is_an_error_and_no_records_until_the_store_gives_another_one(length: bytes) -> None:
     async with tiered_rig() as rig:
         await filled(rig)
-        store = SlowStore(rig)
-        store.store_read = lambda segment, position, size: b"\xff" * size
-        told = await read_once(rig, rig.connect(), "t", 0)
+        store, client = SlowStore(rig), rig.connect()
+        read = store.store_read
+        store.store_read = lambda *asked: (content := read(*asked))[:8] + length + content[12:]
+        told = await read_once(rig, client, "t", 0)
         assert told.error_code.name == "corrupt_message"
         assert not told.records
+        store.store_read = read
+        assert [value for _, value in await read_all(rig, client, "t")] == VALUES
 
 
 async def test_a_copy_that_fails_in_the_middle_is_removed_and_made_again() -> None:

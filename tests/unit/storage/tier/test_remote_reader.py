@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
 
@@ -56,6 +57,13 @@ async def test_a_window_reaches_over_the_end_of_a_chunk_where_a_batch_does() -> 
     assert bytes(await reader.window(segment(1), 990, 10)) == LOG[990:1000]
     assert bytes(await reader.window(segment(1), 990, 1500)) == LOG[990:3000]
     assert bytes(await reader.window(segment(1), len(LOG) - 3, 100)) == LOG[-3:]
+
+
+async def test_a_transaction_index_that_is_not_there_is_asked_for_once() -> None:
+    reader = reader_of(CountedStore())
+    for _ in range(3):
+        assert await reader.aborted(segment(1)) == []
+    assert reader.counts.requests == 1
 
 
 async def test_the_cache_of_chunks_is_bounded() -> None:
@@ -123,12 +131,15 @@ async def test_reads_wait_for_the_quota_of_bytes() -> None:
 
 def test_what_was_used_least_recently_leaves_the_cache_first() -> None:
     cache: Lru[str] = Lru(10)
-    for name in "abc":
-        cache.put(name, name, 4)
-    assert [cache.get(name) for name in "abc"] == [None, "b", "c"]
-    cache.get("b")
-    cache.put("d", "d", 4)
-    assert cache.get("c") is None
-    cache.put("large", "large", 100)
-    assert cache.get("large") == "large"
+    one, other = UUID(int=1), UUID(int=2)
+    for part in "abc":
+        cache.put((one, part), part, 4)
+    assert [cache.get((one, part)) for part in "abc"] == [None, "b", "c"]
+    cache.get((one, "b"))
+    cache.put((other, "d"), "d", 4)
+    assert cache.get((one, "c")) is None
+    cache.forget(lambda key: key[0] == one)
+    assert (cache.get((one, "b")), cache.get((other, "d")), cache.size) == (None, "d", 4)
+    cache.put((one, "large"), "large", 100)
+    assert cache.get((one, "large")) == "large"
     assert cache.size == 100
