@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 20
 """The most objects, or segments, that are named one by one."""
 SLOW_S = 5
+LOST_ADVICE = "Restore them from a copy of the store."
 
 
 def tier_status(tier: TierManager | None, topic: str) -> list[Finding]:
@@ -45,32 +46,70 @@ async def tier_verify(tier: TierManager | None, topic: str) -> list[Finding]:
     if tier is None or not tier.is_loaded:
         return tier_status(tier, topic)
     # What is listed first may be gone by the time it is looked for, and what comes later is no stray: so in this order.
-    before = _finished(tier, topic)
+    wanted = list(_finished(tier, topic))
+    work = partial(_compared, tier.store, wanted, _known(tier))
     try:
-        objects = await tier.checks.call(partial(_listed, tier.store))
+        lost, unknown, count = await tier.checks.call(work)
     except RemoteStoreError as error:
         advice = "Look whether the store can be reached from the broker."
         return [Finding("problem", "tier_not_read", f"the store cannot be listed: {error}", advice)]
-    after = _finished(tier, topic)
-    by_name = {one.name: one for one in objects}
-    found: list[Finding] = []
-    for segment_id, segment in before.items():
-        lost = [name for name in tier.store.names(segment) if name not in by_name]
-        if lost and segment_id in after:
-            text = f"{segment.partition.topic}-{segment.partition.index}: offsets {segment.start_offset} to "
-            text += f"{segment.end_offset} cannot be read, as these objects are lost: {', '.join(lost)}"
-            found.append(Finding("problem", "tier_object_lost", text, "Restore them from a copy of the store."))
-    known = {one.id for segments in tier.metadata.segments.values() for one in segments}
-    strays = [] if topic else [one for one in objects if one.segment_id not in known and tier.metadata.covers(one)]
-    if strays:
+    there = {one.id for one in _finished(tier, topic)}
+    lost = [(one, names) for one, names in lost if one.id in there]
+    found = [_lost(one, names) for one, names in lost[:MOST_NAMED]]
+    if len(lost) > MOST_NAMED:
+        text = f"objects of {len(lost) - MOST_NAMED} more segments are lost"
+        found.append(Finding("problem", "tier_object_lost", text, LOST_ADVICE))
+    if strays := [] if topic else _strays(tier, unknown):
         names = ", ".join(one.name for one in strays[:MOST_NAMED])
         size = sum(one.size for one in strays)
         text = f"{len(strays)} objects ({size} bytes) in the store belong to no segment that is known here: {names}"
         found.append(
             Finding("warning", "tier_stray_object", text, "Remove them, unless another broker uses the store.")
         )
-    text = f"{len(before)} segments looked for, {len(objects)} objects in the store"
+    text = f"{len(wanted)} segments looked for, {count} objects in the store"
     return [*found, Finding("info", "tier_verified", text)]
+
+
+def _finished(tier: TierManager, topic: str) -> Iterator[RemoteSegment]:
+    """The segments of what is led here, in one topic or in all."""
+    for (name, _), partition in tier.partitions.items():
+        if partition.leads and topic in ("", name):
+            yield from (one for one in partition.tier.segments if one.state is State.COPY_FINISHED)
+
+
+def _known(tier: TierManager) -> frozenset[UUID]:
+    return frozenset(one.id for segments in tier.metadata.segments.values() for one in segments)
+
+
+def _compared(
+    store: RemoteStore, wanted: list[RemoteSegment], known: frozenset[UUID]
+) -> tuple[list[tuple[RemoteSegment, list[str]]], list[StoredObject], int]:
+    """What is lost of the wanted segments, the objects of none that is known, and the count of all; blocking."""
+    missing = {name: segment for segment in wanted for name in store.names(segment)}
+    unknown, count = [], 0
+    for one in store.objects():
+        count += 1
+        missing.pop(one.name, None)
+        if one.segment_id not in known:
+            unknown.append(one)
+    lost: dict[UUID, tuple[RemoteSegment, list[str]]] = {}
+    for name, segment in missing.items():
+        lost.setdefault(segment.id, (segment, []))[1].append(name)
+    return list(lost.values()), unknown, count
+
+
+def _lost(segment: RemoteSegment, names: list[str]) -> Finding:
+    text = f"{segment.partition.topic}-{segment.partition.index}: offsets {segment.start_offset} to "
+    text += f"{segment.end_offset} cannot be read, as these objects are lost: {', '.join(names)}"
+    return Finding("problem", "tier_object_lost", text, LOST_ADVICE)
+
+
+def _strays(tier: TierManager, unknown: list[StoredObject]) -> list[StoredObject]:
+    """Of objects that were of no known segment, those that still are of none, and that this node would know of."""
+    known = _known(tier)
+    owners = {(one.topic_id, one.partition): one for one in unknown}
+    ours = {owner for owner, one in owners.items() if tier.metadata.covers(one)}
+    return [one for one in unknown if one.segment_id not in known and (one.topic_id, one.partition) in ours]
 
 
 def of_topic(tier: TierManager, topic: str) -> list[Finding]:
@@ -133,18 +172,3 @@ def _not_switched_on() -> Finding:
         "Set remote.log.storage.system.enable=true and a store (docs/tiered-storage.md), and start the broker anew."
     )
     return Finding("info", "tier_off", "tiered storage is switched off", advice)
-
-
-def _finished(tier: TierManager, topic: str) -> dict[UUID, RemoteSegment]:
-    """The segments of what is led here, in one topic or in all."""
-    return {
-        one.id: one
-        for (name, _), partition in tier.partitions.items()
-        if partition.leads and topic in ("", name)
-        for one in partition.tier.segments
-        if one.state is State.COPY_FINISHED
-    }
-
-
-def _listed(store: RemoteStore) -> list[StoredObject]:
-    return list(store.objects())
