@@ -6,38 +6,41 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.observe.metrics import Metrics, Values, bounded
+from storage.tier.counts import Count
 
 if TYPE_CHECKING:
     from broker.tiering.tier_manager import TierManager
     from broker.tiering.tiered_partition import TieredPartition
 
-PREFIX = "kafka_server_brokertopicmetrics_remote"
+PREFIX = "kafka_server_brokertopicmetrics_"
 TOPIC = ("topic",)
 
 
 def register_tier_metrics(metrics: Metrics, tier: TierManager) -> None:
     """Register the metrics for `/metrics`."""
-    copies, reads = tier.counts, tier.reader.counts
-    counters: dict[str, tuple[str, Callable[[], int]]] = {
-        "copybytes": ("Bytes of segments that were copied to remote storage.", lambda: copies.copied_bytes),
-        "copyrequests": ("Segments that were copied to remote storage.", lambda: copies.copies),
-        "copyerrors": ("Copies of segments that failed.", lambda: copies.copy_errors),
-        "fetchbytes": ("Bytes of records that were read from remote storage.", lambda: reads.bytes),
-        "fetchrequests": ("Reads from remote storage.", lambda: reads.requests),
-        "fetcherrors": ("Reads from remote storage that failed.", lambda: reads.errors),
-        "deleterequests": ("Segments that were removed from remote storage.", lambda: copies.deletes),
-        "deleteerrors": ("Removals from remote storage that failed.", lambda: copies.delete_errors),
-    }
-    for name, (documentation, read) in counters.items():
-        metrics.counter(f"{PREFIX}{name}_total", documentation, (), read)
+    for one in Count:
+        name, documentation = one.value
+        documentation += " Without a topic: over all topics, also deleted ones."
+        metrics.counter(f"{PREFIX}{name}_total", documentation, TOPIC, _counted(metrics, tier, one))
     gauges: dict[str, tuple[str, Callable[[TieredPartition], int]]] = {
-        "copylagbytes": (
+        "remotecopylagbytes": (
             "Bytes of closed segments that are not in remote storage yet.",
             lambda one: sum(segment.size for segment, _ in one.pending()),
         ),
-        "copylagsegments": ("Closed segments that are not in remote storage yet.", lambda one: len(one.pending())),
-        "logmetadatacount": ("Segments that are known in remote storage.", lambda one: len(one.tier.segments)),
-        "logsizebytes": ("Bytes of the topic in remote storage.", lambda one: one.tier.segments.size),
+        "remotecopylagsegments": (
+            "Closed segments that are not in remote storage yet.",
+            lambda one: len(one.pending()),
+        ),
+        "remotedeletelagbytes": (
+            "Bytes of segments in remote storage that are to be removed.",
+            lambda one: sum(segment.size for segment in one.unwanted),
+        ),
+        "remotedeletelagsegments": (
+            "Segments in remote storage that are to be removed.",
+            lambda one: len(one.unwanted),
+        ),
+        "remotelogmetadatacount": ("Segments that are known in remote storage.", lambda one: len(one.tier.segments)),
+        "remotelogsizebytes": ("Bytes of the topic in remote storage.", lambda one: one.tier.segments.size),
     }
     for name, (documentation, of) in gauges.items():
         metrics.gauge(f"{PREFIX}{name}", documentation, TOPIC, _of_topics(metrics, tier, of))
@@ -45,7 +48,7 @@ def register_tier_metrics(metrics: Metrics, tier: TierManager) -> None:
         "odradek_remote_reads_waiting",
         "Reads from remote storage that wait for their turn.",
         (),
-        lambda: reads.waiting,
+        lambda: tier.reader.waiting,
     )
     metrics.gauge(
         "odradek_remote_cache_bytes",
@@ -53,6 +56,15 @@ def register_tier_metrics(metrics: Metrics, tier: TierManager) -> None:
         (),
         lambda: tier.reader.cached_bytes,
     )
+
+
+def _counted(metrics: Metrics, tier: TierManager, what: Count) -> Callable[[], Values]:
+    def values() -> Values:
+        counts = tier.reader.counts
+        total, rows = counts.total(what), list(counts.by_topic(what))
+        return lambda: [((), total), *bounded(rows, metrics.most.topics)]
+
+    return values
 
 
 def _of_topics(metrics: Metrics, tier: TierManager, of: Callable[[TieredPartition], int]) -> Callable[[], Values]:

@@ -122,10 +122,8 @@ def _of_store(tier: TierManager) -> Iterator[Finding]:
     if tier.metadata.problem is not None:
         advice = "Set it to what it was when the topic was made, and start the broker anew."
         yield Finding("problem", "tier_metadata_partitions", tier.metadata.problem, advice)
-    counts = tier.reader.counts
-    if counts.failing_since_ms is not None and counts.last_error is not None:
-        seconds = tier.reader.failing_s
-        text = f"remote storage cannot be read since {seconds:.0f} s: {counts.last_error[1]}"
+    if (seconds := tier.reader.failing_s) is not None:
+        text = f"remote storage cannot be read since {seconds:.0f} s: {tier.reader.last_error}"
         yield Finding("problem", "tier_not_read", text, "Look whether the store can be reached from the broker.")
     elif (slow := tier.reader.longest_s) > SLOW_S:
         text = f"remote storage has not answered for {slow:.0f} s"

@@ -23,7 +23,7 @@ from broker.config.resource_configs import topic_value
 from broker.replication.partition import Role
 from broker.tiering.remote_log_metadata import RemoteLogMetadata
 from broker.tiering.settings import make_store, metadata_settings, reader_settings
-from broker.tiering.tiered_partition import Remote, TierCounts, TieredPartition, delete_segments
+from broker.tiering.tiered_partition import Remote, TieredPartition, delete_segments
 from broker.tiering.works import Works
 from metadata.configs import ResourceType
 from protocol import uuids
@@ -56,7 +56,6 @@ class TierManager:
 
     Attributes:
         partitions: by topic and number.
-        counts: what was copied and removed.
         reader: reads from the store for all of them.
         store: where remote segments are.
         checks: threads that look through the store for an operator.
@@ -69,7 +68,6 @@ class TierManager:
         self._cache = host.cache
         self._replicas = replicas
         self._clock = clock
-        self.counts = TierCounts()
         self.store = ExchangeableStore(store or make_store(current.config, services.fs))
         lane = services.workers.lane
         self.checks = lane("remote checks")
@@ -83,7 +81,6 @@ class TierManager:
             self.reader,
             clock,
             lambda: uuids.random_uuid(host.random),
-            self.counts,
             _CopyQuota(current, clock.machine.monotonic_ms),
         )
         self.partitions: dict[PartitionKey, TieredPartition] = {}
@@ -117,6 +114,7 @@ class TierManager:
             for deleted in delta.topics.deleted.values():
                 for index in range(deleted.partition_count):
                     self._leave((deleted.name, index), is_gone=True)
+                self.reader.counts.forget(deleted.name)
             for changed in delta.topics.changed.values():
                 self._take(changed.after)
         if delta.touched("configs"):
@@ -227,6 +225,8 @@ class TierManager:
         if self._is_to_be_removed(partition) and not self.metadata.of(partition):  # else it is tiered again, say
             self.metadata.forget(partition)
             self._doomed.discard(partition)
+            if self._cache.topic(partition.topic) is None:
+                self.reader.counts.forget(partition.topic)
 
     def _is_to_be_removed(self, partition: TopicIdPartition) -> bool:
         """Whether nothing of a partition is to stay, and it is this node that removes it."""

@@ -30,6 +30,7 @@ from broker.tiering.segment_content import Copy, plan_copy, read_content
 from protocol.errors import KafkaError
 from protocol.remote_storage.segment import RemoteSegment, State, TopicIdPartition
 from protocol.remote_storage.store import RemoteStoreError
+from storage.tier.counts import Count
 from storage.tier.remote_reader import within
 from storage.tier.tiered_log import TieredLog
 
@@ -53,16 +54,6 @@ SLOWEST_COPY = 64 * 1024
 """Bytes per second: a copy that is slower counts as one that makes no progress."""
 
 
-class TierCounts:
-    """What was copied and removed, as plain numbers for metrics."""
-
-    def __init__(self) -> None:
-        self.copied_bytes = self.copies = self.copy_errors = 0
-        self.deletes = self.delete_errors = 0
-        self.throttled_ms = 0
-        self.last_error: tuple[int, str] | None = None
-
-
 class Remote(NamedTuple):
     """What all partitions share: the store and its threads, what is known of it, and how a copy waits for its quota."""
 
@@ -73,7 +64,6 @@ class Remote(NamedTuple):
     reader: RemoteReader
     clock: Clock
     new_id: Callable[[], UUID]
-    counts: TierCounts
     before_copy: Callable[[int], float]
     """(bytes) -> milliseconds to wait before they are copied."""
 
@@ -99,6 +89,7 @@ class TieredPartition:
         partition.log.tier = self.tier
         self.leads = partition.role is Role.LEADER
         self._led_since = -1
+        self._unwanted: list[RemoteSegment] = []
 
     @property
     def log(self) -> UnifiedLog:
@@ -191,7 +182,6 @@ class TieredPartition:
         remote, log = self._remote, self.log
         wait_ms = remote.before_copy(segment.size)
         if wait_ms > 0:
-            remote.counts.throttled_ms += int(wait_ms)
             await remote.clock.machine.sleep(wait_ms)
             if self._is_over or segment not in log.segments:
                 return
@@ -209,12 +199,12 @@ class TieredPartition:
                     await _delete_objects(remote, started)
                     raise RemoteStoreError("another broker has removed the copy before it was finished")
             except BaseException:
-                remote.counts.copy_errors += 1
+                remote.reader.counts.add(Count.COPY_ERRORS, log.topic)
                 raise
         finally:
             segment.file.release()
-        remote.counts.copies += 1
-        remote.counts.copied_bytes += segment.size
+        remote.reader.counts.add(Count.COPY_REQUESTS, log.topic)
+        remote.reader.counts.add(Count.COPY_BYTES, log.topic, segment.size)
         self.tier.highest_offset = max(self.tier.highest_offset, started.end_offset)
         logger.debug("segment copied", partition=log.name, start=segment.base_offset, end=started.end_offset)
 
@@ -246,10 +236,15 @@ class TieredPartition:
                 if self._is_over:
                     return
                 self._raise_log_start()
-                unwanted = list(self._unwanted())
-            await delete_segments(self._remote, unwanted)
+                self._unwanted = list(self._find_unwanted())
+            await delete_segments(self._remote, self._unwanted)
         except (KafkaError, OSError, RemoteStoreError) as error:
             self._failed("removal", error)
+
+    @property
+    def unwanted(self) -> list[RemoteSegment]:
+        """What the last round was to remove, and is still there."""
+        return [one for one in self._unwanted if self.tier.segments.get(one.id) is not None]
 
     def _raise_log_start(self) -> None:
         """Let the log start behind the oldest segments that breach `retention.ms` or `.bytes`."""
@@ -269,7 +264,7 @@ class TieredPartition:
             left -= segment.size
             log.increment_log_start_offset(min(segment.end_offset + 1, self.partition.high_watermark))
 
-    def _unwanted(self) -> Iterator[RemoteSegment]:
+    def _find_unwanted(self) -> Iterator[RemoteSegment]:
         """What nobody reads any more, except for what another broker is at work on."""
         first_epoch = next((entry.epoch for entry in self.log.leader_epochs.entries), -1)
         for segment in self.tier.segments.unwanted(self.log.log_start_offset, first_epoch):
@@ -285,7 +280,6 @@ class TieredPartition:
 
     def _failed(self, what: str, error: Exception) -> None:
         self.error = str(error)
-        self._remote.counts.last_error = self._remote.clock.wall_ms(), str(error)
         logger.warning(f"{what} in remote storage failed", partition=self.log.name, error=str(error))
 
 
@@ -307,7 +301,7 @@ async def delete_segments(remote: Remote, segments: list[RemoteSegment]) -> None
             async with remote.metadata.turn(segment.partition):
                 await _delete_segment(remote, segment)
         except (KafkaError, RemoteStoreError) as error:
-            remote.counts.delete_errors += 1
+            remote.reader.counts.add(Count.DELETE_ERRORS, segment.partition.topic)
             first = first or error
     if first is not None:
         raise first
@@ -321,7 +315,7 @@ async def _delete_segment(remote: Remote, segment: RemoteSegment) -> None:
         await remote.metadata.put(later(State.DELETE_STARTED))
     await _delete_objects(remote, segment)
     await remote.metadata.put(later(State.DELETE_FINISHED))
-    remote.counts.deletes += 1
+    remote.reader.counts.add(Count.DELETE_REQUESTS, segment.partition.topic)
 
 
 async def _delete_objects(remote: Remote, segment: RemoteSegment) -> None:

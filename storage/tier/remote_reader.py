@@ -26,6 +26,7 @@ from protocol.remote_storage.segment import RemoteSegment
 from protocol.remote_storage.store import IndexKind, RemoteObjectMissingError, RemoteStore, RemoteStoreError
 from storage.segments.index import decode_offsets, decode_times
 from storage.segments.txn_index import AbortedTxn, decode_aborted
+from storage.tier.counts import Count, TierCounts
 from storage.tier.loads import Loads
 from storage.workers import Workers
 from timing.clock import Clock
@@ -123,26 +124,22 @@ class Times(NamedTuple):
         return self.base_offset + (int(self.offsets[slot]) if slot >= 0 else 0)
 
 
-class ReaderCounts:
-    """What was read, as plain numbers for metrics. Times are milliseconds."""
-
-    def __init__(self) -> None:
-        self.bytes = self.requests = self.errors = 0
-        self.chunk_hits = self.chunk_misses = 0
-        self.refused = 0
-        self.throttled_ms = 0
-        self.waiting = 0
-        self.last_error: tuple[int, str] | None = None
-        self.failing_since_ms: float | None = None
-
-
 class RemoteReader:
-    """Reads from `store`, in threads of `workers`."""
+    """Reads from `store`, in threads of `workers`.
+
+    Attributes:
+        counts: what was read, and whatever else is counted of remote storage.
+        waiting: reads that wait for their turn.
+        last_error: why the last read failed that did.
+    """
 
     def __init__(self, store: RemoteStore, workers: Workers, clock: Clock, settings: ReaderSettings) -> None:
         self.store = store
         self.settings = settings
-        self.counts = ReaderCounts()
+        self.counts = TierCounts()
+        self.waiting = 0
+        self.last_error = ""
+        self._failing_since_ms: float | None = None
         self._workers = workers
         self._clock = clock.machine
         self._chunks: Lru[bytes] = Lru(settings.cache_bytes)
@@ -159,10 +156,10 @@ class RemoteReader:
         return self._chunks.size + self._indexes.size
 
     @property
-    def failing_s(self) -> float:
-        """For how long every read has failed."""
-        since = self.counts.failing_since_ms
-        return 0.0 if since is None else (self._clock.monotonic_ms() - since) / 1000
+    def failing_s(self) -> float | None:
+        """For how long every read has failed; None if the last one has not."""
+        since = self._failing_since_ms
+        return None if since is None else (self._clock.monotonic_ms() - since) / 1000
 
     @property
     def longest_s(self) -> float:
@@ -202,7 +199,6 @@ class RemoteReader:
         key = segment.id, number
         cached = self._chunks.get(key)
         if cached is not None:
-            self.counts.chunk_hits += 1
             return cached
         return await self._shared(key, lambda: self._read_chunk(segment, number))
 
@@ -215,15 +211,14 @@ class RemoteReader:
             self._begin(key, lambda: self._read_chunk(segment, number))
 
     async def _read_chunk(self, segment: RemoteSegment, number: int) -> bytes:
-        self.counts.chunk_misses += 1
         position = number * self.settings.chunk_bytes
         size = min(self.settings.chunk_bytes, segment.size - position)
         await self._throttle()
-        data = await self._ask(partial(self.store.read, segment, position, size))
+        data = await self._ask(segment, partial(self.store.read, segment, position, size))
         if len(data) != size:
             raise RemoteStoreError(f"segment {segment.id} has {len(data)} bytes at {position}, and should have {size}")
         self._rate.record(size, int(self._clock.monotonic_ms()))
-        self.counts.bytes += size
+        self.counts.add(Count.FETCH_BYTES, segment.partition.topic, size)
         self._chunks.put((segment.id, number), data, size)
         return data
 
@@ -231,7 +226,6 @@ class RemoteReader:
         """Wait as long as `remote.log.manager.fetch.max.bytes.per.second` asks for."""
         wait_ms = self._rate.throttle_ms(self.settings.max_bytes_per_second(), int(self._clock.monotonic_ms()))
         if wait_ms > 0:
-            self.counts.throttled_ms += wait_ms
             await self._clock.sleep(wait_ms)
 
     # -- indexes
@@ -275,7 +269,7 @@ class RemoteReader:
             return found
 
         async def read() -> T:
-            data = await self._ask(partial(self.store.index, segment, kind))
+            data = await self._ask(segment, partial(self.store.index, segment, kind))
             try:
                 index = decode(data)
             except Exception as error:
@@ -303,39 +297,36 @@ class RemoteReader:
         task.add_done_callback(ended)
         return task
 
-    async def _ask(self, work: Callable[[], bytes]) -> bytes:
+    async def _ask(self, segment: RemoteSegment, work: Callable[[], bytes]) -> bytes:
         """Let a thread ask the store; at most `threads` at once, at most `max_pending` waiting."""
-        counts = self.counts
-        if counts.waiting >= self.settings.max_pending:
-            counts.refused += 1
+        if self.waiting >= self.settings.max_pending:
             raise UnknownServerError("Too many reads from remote storage wait already.")
-        counts.waiting += 1
+        self.waiting += 1
         try:
             while len(self._asked) >= self.settings.threads():
                 self._turn.clear()
                 await self._turn.wait()
         finally:
-            counts.waiting -= 1
-        counts.requests += 1
+            self.waiting -= 1
+        self.counts.add(Count.FETCH_REQUESTS, segment.partition.topic)
         asked_ms = self._clock.monotonic_ms()
         self._asked.append(asked_ms)
         try:
             data = await within(self._clock, self.settings.timeout_ms, self._workers.call(work))
         except RemoteStoreError as error:
+            self.counts.add(Count.FETCH_ERRORS, segment.partition.topic)
             self._failed(error)
             raise
         finally:
             self._asked.remove(asked_ms)
             self._turn.set()
-        counts.failing_since_ms = None
+        self._failing_since_ms = None
         return data
 
     def _failed(self, error: RemoteStoreError) -> None:
-        now_ms = self._clock.monotonic_ms()
-        self.counts.errors += 1
-        self.counts.last_error = self._clock.wall_ms(), str(error)
-        if self.counts.failing_since_ms is None:
-            self.counts.failing_since_ms = now_ms
+        self.last_error = str(error)
+        if self._failing_since_ms is None:
+            self._failing_since_ms = self._clock.monotonic_ms()
             logger.warning("remote storage cannot be read", error=str(error))
 
 

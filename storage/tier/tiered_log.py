@@ -26,6 +26,7 @@ from storage.log.time_lookup import records_of
 from storage.producers.snapshot_files import decode as decode_snapshot
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.tier.cold_read import ColdPlan, Loaded
+from storage.tier.counts import Count
 
 if TYPE_CHECKING:
     from storage.log.unified_log import UnifiedLog
@@ -207,6 +208,8 @@ class TieredLog:
 
     async def replica_state(self, leader_epoch: int, offset: int) -> ReplicaState:
         """See `Tier`."""
+        counts = self._reader.counts
+        counts.add(Count.BUILD_REQUESTS, self.log.topic)
         try:
             await asyncio.shield(self.known)
             segment = self.segments.find(leader_epoch, offset)
@@ -216,6 +219,7 @@ class TieredLog:
             producers = await self._reader.index(segment, IndexKind.PRODUCER_SNAPSHOT, _checked_snapshot)
         except RemoteStoreError as error:
             self.why_not = str(error)
+            counts.add(Count.BUILD_ERRORS, self.log.topic)
             raise UnknownServerError(f"{self.log.name} is in remote storage: {error}") from error
         self.why_not = None
         return ReplicaState(segment.end_offset + 1, epochs, producers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from urllib.request import urlopen
@@ -128,7 +129,8 @@ def test_consumers_read_tiered_records_from_the_beginning(broker: Broker) -> Non
 
 def test_metrics_of_tiered_storage_are_there(broker: Broker) -> None:
     page = metrics(broker)
-    assert "kafka_server_brokertopicmetrics_remotecopybytes_total" in page
+    assert re.search(r'\nkafka_server_brokertopicmetrics_remotecopybytes_total{topic="t"} [1-9]', page)
+    assert re.search(r"\nkafka_server_brokertopicmetrics_remotefetchbytes_total [1-9]", page)
     assert 'kafka_server_brokertopicmetrics_remotelogsizebytes{topic="t"}' in page
 
 

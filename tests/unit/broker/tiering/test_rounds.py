@@ -7,6 +7,7 @@ from uuid import UUID
 
 from broker.tiering.works import Works
 from protocol.remote_storage.segment import RemoteSegment, State
+from storage.tier.counts import Count
 from tests.doubles.clock import settle
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.rig import Rig
@@ -124,8 +125,9 @@ async def test_tiering_that_is_switched_on_again_while_it_is_still_being_removed
         assert stored(rig) == []
         await append(rig.connect(), "t", *VALUES)
         await run(rig, store_calls, 10)
-        start, copies = rig.node.replicas.find("t", 0).log.log_start_offset, tier_of(rig).counts.copies
+        start, counts = rig.node.replicas.find("t", 0).log.log_start_offset, tier_of(rig).reader.counts
+        copies = counts.total(Count.COPY_REQUESTS)
         assert await read_all(rig, rig.connect(), "t", start) == list(enumerate(VALUES * 2))[start:]
         await run(rig, store_calls, 5)
-        assert tier_of(rig).counts.copies == copies
+        assert counts.total(Count.COPY_REQUESTS) == copies
         assert stray_objects(rig) == []

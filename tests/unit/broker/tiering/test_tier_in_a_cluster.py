@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.tiering.inspection import tier_status
 from protocol.remote_storage.segment import RemoteSegment, State
+from storage.tier.counts import Count
 from tests.doubles.flaky_store import FlakyStore
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.tiering.tiered_cluster import TieredCluster
@@ -16,7 +17,11 @@ async def test_only_the_leader_copies_and_all_replicas_lose_what_is_copied() -> 
         await cluster.create_tiered(replicas=(2, 1, 3))
         await cluster.append(*VALUES)
         await cluster.clock.run(10_000)
-        assert [cluster.tier(node_id).counts.copies > 0 for node_id in (1, 2, 3)] == [False, True, False]
+        assert [cluster.copies(node_id) > 0 for node_id in (1, 2, 3)] == [
+            False,
+            True,
+            False,
+        ]
         for node_id in (1, 2, 3):
             log = cluster.partition(node_id).log
             assert log.log_start_offset == 0
@@ -29,13 +34,13 @@ async def test_who_leads_next_goes_on_copying() -> None:
         await cluster.create_tiered(replicas=(2, 1, 3))
         await cluster.append(*VALUES)
         await cluster.clock.run(5_000)
-        copied = cluster.tier(2).counts.copies
+        copied = cluster.copies(2)
         await cluster.move(3)
         assert cluster.leader() == 3
         await cluster.append(*VALUES)
         await cluster.clock.run(10_000)
-        assert cluster.tier(2).counts.copies == copied
-        assert cluster.tier(3).counts.copies > 0
+        assert cluster.copies(2) == copied
+        assert cluster.copies(3) > 0
         assert cluster.partition(3).log.log_start_offset == 0
         assert await cluster.read_all() == VALUES * 2
 
@@ -52,7 +57,7 @@ async def test_an_empty_replica_copies_only_what_is_local_on_its_leader() -> Non
         assert followers.segments.first.base_offset == leaders.segments.first.base_offset > 30
         assert followers.leader_epochs.entries == leaders.leader_epochs.entries[:1]
         assert followers.log_start_offset == 0
-        assert cluster.tier(3).reader.counts.bytes == 0
+        assert cluster.tier(3).reader.counts.total(Count.FETCH_BYTES) == 0
         await cluster.move(3)
         assert await cluster.read_all() == VALUES
         await cluster.append(*VALUES)
@@ -88,7 +93,7 @@ async def test_the_leader_answers_a_follower_offset_moved_to_tiered_storage() ->
         told = await cluster.read_once(2, 5, replica_id=3)
         assert told.error_code.name == "offset_moved_to_tiered_storage"
         assert (told.log_start_offset, told.high_watermark, told.last_stable_offset) == (0, 40, -1)
-        assert cluster.tier(2).reader.counts.requests == 0
+        assert cluster.tier(2).reader.counts.total(Count.FETCH_REQUESTS) == 0
 
 
 async def test_a_consumer_reads_cold_records_from_a_follower() -> None:

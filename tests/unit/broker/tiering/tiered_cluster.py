@@ -21,6 +21,7 @@ from broker.tiering import tier_manager
 from metadata.configs import ResourceType
 from protocol.remote_storage.segments import RemoteSegments
 from protocol.remote_storage.store import RemoteStore, StoredObject
+from storage.tier.counts import Count
 from storage.tier.folder import FolderStore
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
@@ -160,6 +161,10 @@ class TieredCluster(ClusterRig):
     def segments(self, node_id: int, topic: str = "t") -> RemoteSegments:
         """What a node knows of the topic's segments."""
         return self.tier(node_id).partitions[topic, 0].tier.segments
+
+    def copies(self, node_id: int) -> int:
+        """How many segments a node has copied."""
+        return self.tier(node_id).reader.counts.total(Count.COPY_REQUESTS)
 
     def tier(self, node_id: int) -> tier_manager.TierManager:
         tier = self.nodes[node_id].node.tier

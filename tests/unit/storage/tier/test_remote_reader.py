@@ -13,6 +13,7 @@ import pytest
 from protocol.errors import UnknownServerError
 from protocol.remote_storage.segment import RemoteSegment
 from protocol.remote_storage.store import RemoteStoreError
+from storage.tier.counts import Count
 from storage.tier.folder import FolderStore
 from storage.tier.remote_reader import Lru, ReaderSettings, RemoteReader
 from tests.doubles.clock import ManualClock, settle
@@ -63,7 +64,7 @@ async def test_a_transaction_index_that_is_not_there_is_asked_for_once() -> None
     reader = reader_of(CountedStore())
     for _ in range(3):
         assert await reader.aborted(segment(1)) == []
-    assert reader.counts.requests == 1
+    assert reader.counts.total(Count.FETCH_REQUESTS) == 1
 
 
 async def test_the_cache_of_chunks_is_bounded() -> None:
@@ -111,7 +112,7 @@ async def test_a_store_that_hangs_is_an_error_after_the_timeout() -> None:
     await clock.run(2_000)
     with pytest.raises(RemoteStoreError, match="remote storage has not answered for 30 s"):
         await reading
-    assert reader.counts.errors == 1
+    assert reader.counts.total(Count.FETCH_ERRORS) == 1
     assert reader.longest_s == 0
 
 
@@ -126,7 +127,6 @@ async def test_reads_wait_for_the_quota_of_bytes() -> None:
     assert not third.done()
     await clock.run(20_000)
     assert await third == LOG[2000:3000]
-    assert reader.counts.throttled_ms > 0
 
 
 def test_what_was_used_least_recently_leaves_the_cache_first() -> None:
