@@ -128,6 +128,9 @@ HEADERS = {
 }
 
 
+SENT = ("download", "tail")
+"""What is sent as it is made: it would be sent after the head that is asked for, too."""
+
 HERE = "127.0.0.1"
 """The address of a browser that has come by a socket without addresses."""
 
@@ -176,9 +179,9 @@ class App:
             answer = await self._failed(*_refusal(error))
         except BodyError as error:
             answer = await self._failed(str(error), error.status)
-        except Exception as error:
+        except Exception:
             logger.exception("unexpected error in the console", path=request.path)
-            answer = await self._failed(f"unexpected error, see the broker's log: {error!r}", 500)
+            answer = await self._failed("unexpected error: the broker's log says what it is", 500)
         if not answer.prepared:
             answer.headers.update(HEADERS)
         return answer
@@ -192,7 +195,7 @@ class App:
         origin = self._origin(request)
         if request.method == "POST":
             return await to_the_end(self._post(request, name, origin))
-        if request.method not in ("GET", "HEAD"):
+        if request.method != "GET" and (request.method != "HEAD" or name in SENT):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
             return await self._login_page()

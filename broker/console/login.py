@@ -22,6 +22,7 @@ from aiohttp import web
 
 from broker.config.structured import Network
 from broker.console.ask import Rights
+from broker.http.hosts import FOR, OF_PROXIES, PROTO
 from broker.network.request import Principal
 from broker.node import Node
 from broker.passwords import Passwords
@@ -128,10 +129,6 @@ class Logins:
                 del self._tokens[session.principal.name]
 
 
-FOR, PROTO = "X-Forwarded-For", "X-Forwarded-Proto"
-FORWARDED = ("Forwarded", FOR, "X-Forwarded-Host", PROTO, "X-Real-IP", "Via")
-"""Headers by which a proxy shows that it is one."""
-
 WITH_PORT = re.compile(r"\[(.*)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
 """Some proxies write `10.0.0.7:5000`, or `[::1]:5000`."""
 
@@ -151,7 +148,7 @@ def origin_of(request: web.Request, trusted: Collection[Network]) -> Origin:
     if peer is None:
         raise ControlError("the address of this connection is not known", status=403)
     if not _is_one_of(peer, trusted):
-        if any(name in request.headers for name in FORWARDED):
+        if any(name in request.headers for name in OF_PROXIES):
             raise ControlError(
                 f"this comes through a proxy, so that your own address is not known: name {peer} in "
                 "odradek.http.trusted.proxies if it is yours",

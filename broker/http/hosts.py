@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from aiohttp.web import BaseRequest
 
 SETTING = "odradek.console.hosts"
+FOR, PROTO = "X-Forwarded-For", "X-Forwarded-Proto"
+OF_PROXIES = ("Forwarded", FOR, "X-Forwarded-Host", PROTO, "X-Real-IP", "Via")
+"""Headers by which a proxy shows that it is one."""
 
 
 class KnownHosts:

@@ -15,14 +15,14 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from broker.http.bodies import BodyError, read_json
-from broker.http.hosts import KnownHosts
+from broker.http.hosts import OF_PROXIES, KnownHosts
 from broker.logging import LEVELS, logger_levels, set_level
 from broker.observe.collector import MetricsReader, Scrape, process_registry
 from broker.observe.metrics import Metrics
 
 LOGGERS = "/admin/loggers"
 LARGEST_BODY_BYTES = 4096
-FROM_ELSEWHERE = ("Origin", "Forwarded", "X-Forwarded-For")
+FROM_ELSEWHERE = ("Origin", *OF_PROXIES)
 """Headers of a page in a browser, and of a proxy on this machine that others come through."""
 
 

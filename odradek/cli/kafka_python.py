@@ -57,7 +57,7 @@ OF_KAFKA_PYTHON = {
 
 
 LOOK_AGAIN_S = 0.1
-NOT_CONNECTED = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, kafka_errors.NodeNotReadyError)
+NOT_CONNECTED = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError)
 
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc]
@@ -87,7 +87,7 @@ class PythonAdmin(KafkaAdminClient):  # type: ignore[misc]
             node_id = self._manager.least_loaded_node()
             try:
                 await self._manager.get_connection(node_id)
-            except NOT_CONNECTED:
+            except (*NOT_CONNECTED, kafka_errors.KafkaTimeoutError):
                 continue
             return node_id
         return None

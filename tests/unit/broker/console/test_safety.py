@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from yarl import URL
 
+from broker.console import app
+from broker.console.ask import Values
 from broker.logging import Tracebacks
 from tests.unit.broker.console.browsing import browsing
+from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig
 
 
@@ -51,6 +56,35 @@ async def test_a_form_that_is_too_large_is_refused() -> None:
 async def test_methods_that_are_not_served_are_refused() -> None:
     async with Rig() as rig, browsing(rig) as browser, browser.session.put("/topics") as answer:
         assert answer.status == 405
+
+
+@pytest.mark.parametrize("page", ["topics", "messages?topic=t", "download?topic=t", "tail?topic=t"])
+async def test_the_head_of_an_answer_has_nothing_behind_it(page: str) -> None:
+    """Attack: a proxy took the records behind the head of a download for the answer to the next request."""
+    async with Rig() as rig:
+        await rig.create("t")
+        append(rig, "t", (b"k", b"told"))
+        async with browsing(rig) as browser:
+            at = browser.session._base_url
+            assert at is not None
+            reader, writer = await asyncio.open_connection(at.host, at.port)
+            writer.write(f"HEAD /{page} HTTP/1.1\r\nHost: {at.host}\r\nConnection: close\r\n\r\n".encode())
+            async with asyncio.timeout(60):
+                head, _, rest = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+    assert head.startswith(b"HTTP/1.1 405 " if page.startswith(("download", "tail")) else b"HTTP/1.1 200 ")
+    assert rest == b""
+
+
+async def test_a_page_does_not_tell_what_went_wrong_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_ask: object) -> Values:
+        raise LookupError("secret-topic")
+
+    monkeypatch.setitem(app.PAGES, "topics", app.Page(fail, "Topics"))
+    async with Rig() as rig, browsing(rig) as browser:
+        text = (await browser.get("/topics", 500)).text
+    assert "unexpected error: the broker's log says what it is" in text
+    assert "secret-topic" not in text
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ async def test_levels_over_http_are_as_in_kip_495() -> None:
         ("PUT", "root", "{", None, 400, "The body must be JSON"),
         ("PUT", "root", {"level": "DEBUG"}, {"Origin": "http://evil.example"}, 403, "from this machine only"),
         ("PUT", "root", {"level": "DEBUG"}, {"X-Forwarded-For": "10.0.0.7"}, 403, "from this machine only"),
+        ("PUT", "root", {"level": "DEBUG"}, {"X-Real-IP": "10.0.0.7"}, 403, "from this machine only"),
+        ("PUT", "root", {"level": "DEBUG"}, {"Via": "1.1 proxy"}, 403, "from this machine only"),
         ("PUT", "root", {"level": "DEBUG"}, {"Forwarded": "for=10.0.0.7"}, 403, "from this machine only"),
     ],
 )
