@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from broker.console.tables import numbers, order_of, texts
 from broker.console.topics import seen_topic
 from broker.peers.leaders import NONE, Unknown
 from broker.testkit.control.budget import Budget
-from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.endpoint import ControlError, time_of
 from broker.testkit.control.topic_reader import Found
 from broker.testkit.inspection.partitions import PartitionView, offsets_at_time, read_partitions
 from metadata.topics import TopicImage
@@ -45,13 +44,8 @@ STARTS = ("newest", "oldest", "offset", "time")
 
 def wall_ms_of(text: str) -> int:
     """The time that somebody typed. Raises ControlError."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise ControlError(
-            f"time = {text!r}: expected a time in ISO 8601, as 2026-11-27T12:00:00Z", parameter="time"
-        ) from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    expected = f"time = {text!r}: expected a time in ISO 8601, as 2026-11-27T12:00:00Z"
+    return int(time_of(text, ControlError(expected, parameter="time")).timestamp() * 1000)
 
 
 async def seen_partitions(ask: Ask, topic: str, count: int) -> list[PartitionView]:

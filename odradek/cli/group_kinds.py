@@ -114,19 +114,27 @@ def delete_committed(cluster: TargetCluster, group: str, places: Places) -> dict
     return {f"{place.topic}-{place.partition}": error.errno for place, error in errors.items()}
 
 
+def _described(cluster: TargetCluster, group: str, request: Callable[..., Any]) -> Any:
+    """The group as its coordinator describes it. Raises KafkaException, KafkaError."""
+    asked = request(group_ids=[group], include_authorized_operations=False)
+    (about,) = ask_coordinator(cluster, group, asked).groups
+    require_no_error(about)
+    return about
+
+
+def _who(member: Any) -> dict[str, Any]:
+    return {"member": member.member_id, "client": member.client_id, "host": member.client_host}
+
+
 def share_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
     """List the members; the cluster knows a start, or none, of each partition that they read.
 
     Raises KafkaException, KafkaError.
     """
-    request = ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    (about,) = ask_coordinator(cluster, group, request).groups
-    require_no_error(about)
+    about = _described(cluster, group, ShareGroupDescribeRequest)
     return [
         {
-            "member": member.member_id,
-            "client": member.client_id,
-            "host": member.client_host,
+            **_who(member),
             "assigned": sorted(
                 f"{topic.topic_name}-{partition}"
                 for topic in member.assignment.topic_partitions
@@ -205,14 +213,10 @@ def streams_members(cluster: TargetCluster, group: str) -> tuple[Rows, Places]:
 
     Raises KafkaException, KafkaError.
     """
-    request = StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-    (about,) = ask_coordinator(cluster, group, request).groups
-    require_no_error(about)
+    about = _described(cluster, group, StreamsGroupDescribeRequest)
     return [
         {
-            "member": member.member_id,
-            "client": member.client_id,
-            "host": member.client_host,
+            **_who(member),
             "process": member.process_id,
             "active": _tasks(member.assignment.active_tasks),
             "standby": _tasks(member.assignment.standby_tasks),

@@ -21,13 +21,7 @@ def s3_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--master`, `--packages` and `--conf`; the command gets them as `master`, `packages` and `conf`."""
     for option in (
-        click.option(
-            "--conf",
-            multiple=True,
-            metavar="KEY=VALUE",
-            callback=pairs,
-            help="setting of Spark; may be repeated",
-        ),
+        pairs_option("--conf", help="setting of Spark; may be repeated"),
         click.option(
             "--packages",
             callback=_coordinates,
@@ -41,11 +35,8 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def tier_config_option(of: str) -> Callable[..., Any]:
     """`--tier-config`, the options of the data source for a tier that is given by the options `of`."""
-    return click.option(
+    return pairs_option(
         "--tier-config",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=pairs,
         help=f"option of the data source for {of}, as s3Endpoint or tierMetadata; may be repeated",
     )
 
@@ -84,14 +75,19 @@ def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _columns(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = pairs(ctx, parameter, values)
+    found = _pairs(ctx, parameter, values)
     for name in found:
         if name not in _COLUMNS:
             raise click.BadParameter(f"{name!r} is none of {', '.join(_COLUMNS)}", ctx, parameter)
     return found
 
 
-def pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def pairs_option(*names: str, help: str) -> Callable[..., Any]:
+    """An option that may be repeated, whose values are KEY=VALUE: the command gets them as a dict."""
+    return click.option(*names, multiple=True, metavar="KEY=VALUE", callback=_pairs, help=help)
+
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """click callback: KEY=VALUE arguments as a dict. Raises BadParameter if there is no `=`."""
     found = {}
     for value in values:

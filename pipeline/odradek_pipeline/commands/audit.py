@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.options import pairs, table_options, tier_config_option
+from odradek_pipeline.options import pairs_option, table_options, tier_config_option
 
 if TYPE_CHECKING:
     from odradek_pipeline.audit.sources import TopicPlace
@@ -37,13 +37,8 @@ UP_TO = ("batch", "last-row", "end")
 @click.option("--insight", is_flag=True, help="what the topic is like: throughput, skew, hot keys, lag of groups")
 @click.option("--parquet", "parquet_path", metavar="DIR", help="with --insight: write its tables as Parquet files")
 @click.option("--up-to", type=click.Choice(UP_TO), help="what is compared  [default: batch, end for topics]")
-@click.option(
-    "--client-config",
-    "client",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=pairs,
-    help="setting of librdkafka for both clusters, as security.protocol; may be repeated",
+@pairs_option(
+    "--client-config", "client", help="setting of librdkafka for both clusters, as security.protocol; may be repeated"
 )
 @click.option("--json", "json_path", metavar="FILE", help="write the result as JSON; - for standard output")
 @click.option("--html", "html_path", metavar="FILE", help="write a page with plots, which needs nothing from outside")

@@ -10,7 +10,7 @@ import click
 
 from odradek_pipeline import s3, session
 from odradek_pipeline.lake import naming
-from odradek_pipeline.options import pairs, refuse, s3_options, spark_options
+from odradek_pipeline.options import pairs_option, refuse, s3_options, spark_options
 from odradek_pipeline.s3 import hadoop_path
 
 OWNED = {
@@ -79,11 +79,8 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     help="of the keys: raw (default), avro, jsonschema or protobuf; TOPIC may be *",
 )
 @click.option("--registry", default="", metavar="URL,...", help="schema registry, for avro, jsonschema and protobuf")
-@click.option(
+@pairs_option(
     "--registry-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=pairs,
     help="setting of the registry's client, such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE",
 )
 @click.option(
@@ -201,13 +198,8 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="serve Prometheus metrics on this port, on all interfaces"
 )
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=pairs,
-    help="option of Spark's Kafka connector, or (kafka.*) of its clients; may be repeated",
+@pairs_option(
+    "--option", "options", help="option of Spark's Kafka connector, or (kafka.*) of its clients; may be repeated"
 )
 @s3_options
 @spark_options

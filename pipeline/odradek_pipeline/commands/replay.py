@@ -51,18 +51,13 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 )
 @click.option("--format", "source_format", type=click.Choice(FORMATS), default="delta", show_default=True)
 @click.option("--schema", metavar="DDL", help="the source's columns, as in 'id BIGINT, name STRING'")
-@click.option(
-    "--option", "reader", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="option of Spark's reader"
-)
+@options.pairs_option("--option", "reader", help="option of Spark's reader")
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to connect to first")
 @click.option("--topic", help="the topic of all rows")
 @click.option("--topic-column", metavar="COL", help="column with a row's topic; instead of --topic")
 @click.option("--partitions", type=click.IntRange(1), help="partitions of --topic if it does not exist and is created")
-@click.option(
+@options.pairs_option(
     "--topic-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=options.pairs,
     help="configuration of --topic if it is created, such as retention.ms=-1 for records with old times",
 )
 @click.option("--key-column", metavar="COL", help="column with the key  [default: no key]")
@@ -74,11 +69,8 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
     help="values with a schema of a registry, whose id is in front  [default: bytes, text or JSON]",
 )
 @click.option("--registry", default="", metavar="URL,...", help="schema registry, for --value-format")
-@click.option(
+@options.pairs_option(
     "--registry-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=options.pairs,
     help="setting of the registry's client, such as basic.auth.user.info=USER:PASSWORD or ssl.ca.location=FILE",
 )
 @click.option("--register", is_flag=True, help="register the schema, in place of the subject's latest")
@@ -114,20 +106,8 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
     show_default=True,
     help="longest time that one is open",
 )
-@click.option(
-    "--client-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=options.pairs,
-    help="setting of librdkafka, such as security.*",
-)
-@click.option(
-    "--producer-config",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=options.pairs,
-    help="setting of librdkafka's producer",
-)
+@options.pairs_option("--client-config", help="setting of librdkafka, such as security.*")
+@options.pairs_option("--producer-config", help="setting of librdkafka's producer")
 @options.s3_options
 @options.spark_options
 def command(**given: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek_pipeline.options import pairs, table_options, tier_config_option
+from odradek_pipeline.options import pairs_option, table_options, tier_config_option
 
 if TYPE_CHECKING:
     from odradek_pipeline.restore.into_data import Source
@@ -46,14 +46,7 @@ ALL = "all"
 @click.option("--map", "map_path", metavar="FILE", help="where the map of old and new offsets is written, as Parquet")
 @click.option("--groups", multiple=True, metavar="NAME", help="a consumer group to move; repeat it, or `all`")
 @click.option("--groups-bootstrap", metavar="HOST:PORT,...", help="the cluster where the groups are, if it is another")
-@click.option(
-    "--client-config",
-    "client",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=pairs,
-    help="setting of librdkafka, as security.protocol; may be repeated",
-)
+@pairs_option("--client-config", "client", help="setting of librdkafka, as security.protocol; may be repeated")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), help="of batches  [default: as they are, else zstd]")
 @click.option("--json", "json_path", metavar="FILE", help="write the result as JSON; - for standard output")
 def command(topics: tuple[str, ...], json_path: str | None, **given: Any) -> None:
