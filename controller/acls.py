@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from controller.decision import MOST_RECORDS, Decision, require_few_records
-from metadata.acls import CLUSTER_NAME, AclFilter, AclOperation, PatternType, PermissionType, ResourceType, acl_order
+from metadata.acls import (
+    CLUSTER_NAME,
+    AclFilter,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    acl_order,
+    network_of,
+)
 from metadata.image import MetadataImage
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.metadata.credentials import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -110,6 +119,8 @@ def _refusal(acl: AccessControlEntryRecord) -> KafkaError | None:
         return InvalidRequest(f"The only resource of the type CLUSTER is named {CLUSTER_NAME}")
     if not acl.host:
         return InvalidRequest("The host is empty: * is every host")
+    if "/" in acl.host and network_of(acl.host) is None:
+        return InvalidRequest(f"The host {acl.host!r} is no network: expected one such as 10.0.0.0/8")
     kind, colon, _ = acl.principal.partition(":")
     if not colon or not kind:
         return InvalidRequest(f"The principal {acl.principal!r} has no type: expected User:{acl.principal}")

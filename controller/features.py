@@ -41,8 +41,8 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
 """The levels of a new cluster. Level 0 is the same as not being finalized."""
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-LOWEST_LOSSLESS_METADATA_VERSION = 23
-"""Below it, metadata that we write would be lost: eligible leader replicas."""
+CHANGED_METADATA = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
+"""The levels of `metadata.version` that brought new metadata, which an older level would lose (`MetadataVersion`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _complaint(current: int, wanted: FeatureUpdate) -> str | None:
         return "A higher level needs the upgrade type of an upgrade."
     if wanted.name == KRAFT_VERSION and wanted.level < current:
         return "This feature cannot be downgraded."
-    if wanted.name == METADATA_VERSION and wanted.level < min(current, LOWEST_LOSSLESS_METADATA_VERSION):
+    if wanted.name == METADATA_VERSION and any(wanted.level < level <= current for level in CHANGED_METADATA):
         return "The downgrade might lose metadata, so neither a safe nor an unsafe one is made."
     return None
 

@@ -6,7 +6,9 @@ An ACL is the record that made it, an `AccessControlEntryRecord`. Numbers are th
 from __future__ import annotations
 
 import enum
+import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from protocol.metadata.credentials import AccessControlEntryRecord
 
@@ -127,6 +129,16 @@ _RESOURCE_TYPES, _PATTERN_TYPES, _OPERATIONS, _PERMISSION_TYPES = (
 def pattern_of(acl: AccessControlEntryRecord) -> tuple[int, str, int]:
     """Return what an ACL protects: the type of the resource, its name, and how that is compared."""
     return acl.resource_type, acl.resource_name, acl.pattern_type
+
+
+@lru_cache(maxsize=1024)
+def network_of(host: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """The network that a host such as `10.0.0.0/8` stands for; None if that is none."""
+    length = host.partition("/")[2]
+    try:
+        return ipaddress.ip_network(host, strict=False) if length.isdecimal() else None
+    except ValueError:
+        return None
 
 
 def acl_order(acl: AccessControlEntryRecord) -> tuple[object, ...]:

@@ -77,8 +77,8 @@ def _join_group_response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupRe
         error_code=answer.error,
         generation_id=answer.generation,
         protocol_type=answer.protocol_type,
-        # Null since version 7 (KIP-559).
-        protocol_name="" if answer.protocol_name is None and ctx.version < 7 else answer.protocol_name,
+        # Null since version 7 (KIP-559), also for the empty name.
+        protocol_name=answer.protocol_name or (None if ctx.version >= 7 else ""),
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,

@@ -192,16 +192,19 @@ async def alter_share_group_offsets(
     groups = ctx.coordinators.groups
     epoch = await groups.read(group_id, lambda state: begin_altering(state.groups.modern, group_id))
     altered: dict[UUID, TopicPartitions] = {}
+    any_topic = False
     topics = []
     for wanted in request.topics:
         topic = ctx.image.topics.get(wanted.topic_name)
         topic_id = NO_TOPIC if topic is None else topic.id
+        is_allowed = ctx.allows(AclOperation.READ, ResourceType.TOPIC, wanted.topic_name)
+        any_topic |= is_allowed and topic is not None
         partitions = []
         done = set()
         for partition in wanted.partitions:
             key = SharePartitionKey(group_id, topic_id, partition.partition_index)
             try:
-                if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, wanted.topic_name):
+                if not is_allowed:
                     raise TopicAuthorization
                 if topic is None or partition.partition_index not in topic.partitions:
                     raise UnknownTopicOrPartition
@@ -218,7 +221,7 @@ async def alter_share_group_offsets(
                 topic_name=wanted.topic_name, topic_id=topic_id, partitions=tuple(partitions)
             )
         )
-    if altered:
+    if any_topic:
         await groups.write(group_id, lambda state: note_altered(state.groups.modern, group_id, altered))
     return AlterShareGroupOffsetsResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message=None, responses=tuple(topics)

@@ -207,13 +207,18 @@ def _add_partitions_response(
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, including repetitions."""
+    """The topics as the request names them, including repetitions; where it only verifies, each partition once."""
+    named = [(topic.name, topic.partitions) for topic in wanted.topics]
+    if wanted.verify_only:
+        once: dict[str, list[int]] = {}
+        for name, index in codes:
+            once.setdefault(name, []).append(index)
+        named = list(once.items())
     return tuple(
         new_topic_result(
-            name=topic.name,
-            results_by_partition=tuple([_partition(index, codes[topic.name, index]) for index in topic.partitions]),
+            name=name, results_by_partition=tuple([_partition(index, codes[name, index]) for index in indexes])
         )
-        for topic in wanted.topics
+        for name, indexes in named
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -158,15 +158,22 @@ class ShareStates:
     # -- what share groups ask
 
     def initialize(
-        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self,
+        group_id: str,
+        topics: StateTopics,
+        state_epoch: int,
+        done: Callable[[KafkaError | None], None],
+        *,
+        grown: Collection[UUID],
     ) -> None:
-        self._start(self._initialize([*_keys(group_id, topics)], state_epoch, done))
+        starts = {key: 0 if key.topic_id in grown else NO_START_OFFSET for key in _keys(group_id, topics)}
+        self._start(self._initialize(starts, state_epoch, done))
 
     async def _initialize(
-        self, keys: Sequence[SharePartitionKey], state_epoch: int, done: Callable[[KafkaError | None], None]
+        self, starts: Mapping[SharePartitionKey, int], state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
         try:
-            await asyncio.gather(*(self.initialize_at(key, state_epoch, NO_START_OFFSET) for key in keys))
+            await asyncio.gather(*(self.initialize_at(key, state_epoch, start) for key, start in starts.items()))
         except KafkaError as error:
             done(error)
         else:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
 
-from metadata.acls import WILDCARD, AclOperation, PatternType, PermissionType, ResourceType
+from metadata.acls import WILDCARD, AclOperation, PatternType, PermissionType, ResourceType, network_of
 from protocol.metadata.credentials import AccessControlEntryRecord
 
 K = TypeVar("K")
@@ -188,8 +188,9 @@ def _is_at(acl: AccessControlEntryRecord, host: str) -> bool:
 @lru_cache(maxsize=1024)
 def _in_network(network: str, host: str) -> bool:
     """Whether an address is in a network such as `10.0.0.0/8`; not if either cannot be read."""
+    known = network_of(network)
     try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+        return known is not None and ipaddress.ip_address(host) in known
     except ValueError:
         return False
 

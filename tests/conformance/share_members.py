@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance import schema
@@ -44,14 +44,18 @@ class ShareGroup:
         return ShareConsumer(self, member_id, [topic.name if isinstance(topic, Topic) else topic for topic in topics])
 
     def ready(self, *topics: Topic) -> None:
-        """Have the share partitions of the topics initialised: ask as a member that leaves again."""
+        """Have the share partitions of the topics initialised."""
+        self.assigned(dict.fromkeys(topics, 1))
+
+    def assigned(self, topics: Mapping[Topic, int]) -> None:
+        """Have so many share partitions of each topic, at least, initialised: ask as a member that leaves again."""
         scout = self("scout", *topics)
-        wanted = {topic.id for topic in topics}
 
         def assigned() -> bool:
             answer = scout.ask(**scout.subscription)
             there = (answer.get("assignment") or {}).get("topic_partitions", [])
-            return {one["topic_id"] for one in there} == wanted
+            counts = {one["topic_id"]: len(one["partitions"]) for one in there}
+            return all(counts.get(topic.id, 0) >= count for topic, count in topics.items())
 
         self.t.until("the share partitions are initialised", assigned)
         scout.ask(member_epoch=LEAVES)

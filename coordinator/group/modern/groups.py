@@ -37,9 +37,15 @@ class ShareStatePort(Protocol):
     """
 
     def initialize(
-        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self,
+        group_id: str,
+        topics: StateTopics,
+        state_epoch: int,
+        done: Callable[[KafkaError | None], None],
+        *,
+        grown: Collection[UUID],
     ) -> None:
-        """Make a state for these partitions, whose start offset the first fetch decides."""
+        """Make a state for these partitions. The first fetch decides where they start; those of `grown` start at 0."""
 
     def delete(self, group_id: str, topics: StateTopics) -> None:
         """Forget the state of these partitions, as a group that is deleted wants it."""

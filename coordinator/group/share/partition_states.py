@@ -83,7 +83,9 @@ def _ask(groups: ModernGroups, group: ShareGroup, wanted: Mapping[UUID, TopicPar
         groups.context.tell(lambda state: _done(state.groups.modern, group_id, wanted, error))
 
     topics = {topic_id: topic.partitions for topic_id, topic in wanted.items()}
-    groups.share_state.initialize(group_id, topics, state_epoch, done)
+    # What was produced to a new partition before the group knew of it is not to be missed.
+    grown = wanted.keys() & group.state.initialized.keys()
+    groups.share_state.initialize(group_id, topics, state_epoch, done, grown=grown)
 
 
 def _done(

@@ -190,6 +190,7 @@ def _creating(wrong: dict[str, Any]) -> Body:
 _WRONG: dict[str, dict[str, Any]] = {
     "of the cluster by another name": {"resource_type": 4, "resource_name": "mine"},
     "without a name": {"resource_name": ""},
+    "from what is no network": {"host": "10.0.0.1/33"},
     "of an unknown type": {"resource_type": 99},
     "of any type": {"resource_type": 1},
     "with an unknown pattern": {"resource_pattern_type": 99},

@@ -80,6 +80,10 @@ def alone(t: Talk, v: int) -> None:
     m.receive("join with the old member id")
     m.member_id = ""
     m.join("join anew")
+    m.leave("leave at last")
+    m.member_id = ""
+    m.join("a protocol whose name is empty", protocols=[{"name": "", "metadata": b""}])
+    m.sync("its sync", m, protocol_name="")
 
 
 @scenario("join_group", VERSIONS)

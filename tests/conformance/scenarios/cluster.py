@@ -208,6 +208,8 @@ def features(t: Talk, v: int) -> None:
         update("transaction.version down, unsafe", ("transaction.version", 0, 3))
         update("share.version up", ("share.version", 1, 1))
         update("metadata.version unsafe down", ("metadata.version", 20, 3))
+        update("metadata.version down by one, safe", ("metadata.version", 32, 2))
+        update("metadata.version down by one, unsafe", ("metadata.version", 32, 3))
         update("kraft.version to what it is, safe", ("kraft.version", 0, 2))
         update("kraft.version to what it is, unsafe", ("kraft.version", 0, 3))
         update("eligible.leader.replicas.version", ("eligible.leader.replicas.version", 1, 1))

@@ -101,6 +101,36 @@ def share_offsets_moved(t: Talk, v: int) -> None:
     alter("a consumer group", moved(topic, p0=0), group_id=consumers.group_id)
 
 
+@scenario("alter_share_group_offsets")
+def share_offsets_of_nothing(t: Talk, v: int) -> None:
+    """A topic that there is makes the group, though nothing of it is altered."""
+    group = ShareGroup(t)
+    for step, topic in (
+        ("a topic that there is not", moved(t.name("none"), p0=0)),
+        ("a partition that there is not", moved(t.topic("topic"), p7=0)),
+    ):
+        t.call(step, "alter_share_group_offsets", v, {"group_id": group.group_id, "topics": [topic]})
+        group.describe(f"the group after {step}")
+    t.call("deleted", "delete_groups", 2, {"groups_names": [group.group_id]})
+
+
+@scenario("describe_share_group_offsets", (1,))
+def share_offsets_of_new_partitions(t: Talk, v: int) -> None:
+    """They start at 0, whatever the group's policy is, so that nothing is missed."""
+    topic, other = t.topic("topic"), t.topic("other", 2)
+    group = ShareGroup(t)
+    group.ready(topic)
+    grown = [{"name": topic.name, "count": 2, "assignments": None}]
+    t.main.call("create_partitions", 3, {"topics": grown, "timeout": 5000, "validate_only": False})
+    t.ready(topic.name, 2)
+    t.fill(topic, 1, t.batch(4))
+    body = {"group_id": group.group_id, "topics": [moved(other, p0=0)]}
+    t.main.call("alter_share_group_offsets", 0, body)
+    group.assigned({topic: 2, other: 2})
+    group.offsets("grown", topic, 0, 1)
+    group.offsets("of which one partition was altered", other, 0, 1)
+
+
 @scenario("delete_share_group_offsets")
 def share_offsets_removed(t: Talk, v: int) -> None:
     topic, other = t.topic("topic", 2), t.topic("other")

@@ -52,7 +52,7 @@ def first_without_partitions(t: Talk, v: int) -> None:
 
 @scenario("add_partitions_to_txn", BETWEEN_BROKERS)
 def several(t: Talk, v: int) -> None:
-    a = t.topic("a", 3)
+    a, b = t.topic("a", 3), t.topic("b")
     one, other, stranger = Transactor(t, "one").start(), Transactor(t, "other").start(), Transactor(t, "stranger")
     absent = (t.name("absent"), 0)
 
@@ -77,6 +77,8 @@ def several(t: Talk, v: int) -> None:
     ask("verified with an older epoch", one.one((a.name, 0), verify_only=True, producer_epoch=one.epoch - 1))
     ask("verified with another producer", one.one((a.name, 0), verify_only=True, producer_id=other.producer_id))
     ask("verified unknown", one.one((a.name, 0), absent, verify_only=True))
+    nothing, again = {"name": b.name, "partitions": []}, {"name": a.name, "partitions": [0, 0]}
+    ask("verified, twice and of no partitions", one.one(verify_only=True, topics=[nothing, again, again]))
     ask("an id twice", one.one((a.name, 0)), one.one((a.name, 2), verify_only=True))
     one.ended("one committed", 4, True)
     other.ended("other aborted", 4, False)

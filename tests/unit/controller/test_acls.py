@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import count
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import immutables
 import pytest
@@ -112,3 +112,15 @@ def test_an_acl_is_made_once_and_few_of_those_that_exist_are_copied(monkeypatch:
     assert made.response == [None] * 4
     assert [(one.resource_name, one.principal) for one in made.records] == [("t", "User:new"), ("s", "User:u7")]
     assert len(copied) == 2  # those that are made
+
+
+@pytest.mark.parametrize(
+    ("host", "refused"),
+    [("10.0.0.5/8", False), ("2001:db8::/32", False), ("::/0", False), ("localhost", False), ("10.0.0.1/33", True),
+     ("10.0.0.0/", True), ("10.0.0.0/-1", True), ("10.0.0.0/255.0.0.0", True), ("localhost/8", True), ("/", True)],
+)  # fmt: skip
+def test_a_host_with_a_slash_must_be_a_network(host: str, refused: bool) -> None:
+    (error,) = decide_create(image([]), [replace(acl("a"), host=host)], uuid4).response
+    assert (error is not None) is refused
+    if error is not None:
+        assert "is no network" in error.explicit_message

@@ -49,8 +49,8 @@ def levels(image: MetadataImage, *updates: FeatureUpdate) -> dict[str, int]:
         ("group.version", 2, UPGRADE, "levels 0 to 1"),
         ("group.version", 0, UPGRADE, "downgrade"),
         ("share.version", 1, UPGRADE, "downgrade"),
-        ("metadata.version", 22, SAFE_DOWNGRADE, "lose metadata"),
-        ("metadata.version", 22, UNSAFE_DOWNGRADE, "lose metadata"),
+        ("metadata.version", 32, SAFE_DOWNGRADE, "lose metadata"),
+        ("metadata.version", 32, UNSAFE_DOWNGRADE, "lose metadata"),
         ("metadata.version", 0, UNSAFE_DOWNGRADE, "supports the levels 7 to"),
     ],
 )
@@ -59,6 +59,14 @@ def test_refused(name: str, level: int, kind: int, complaint: str) -> None:
         decided(BEGUN, [FeatureUpdate(name, level, kind)])
     assert complaint in refused.value.message
     assert name in refused.value.message
+
+
+def test_metadata_version_goes_down_as_far_as_no_metadata_is_lost() -> None:
+    image = image_of(FeatureLevelRecord(name="metadata.version", feature_level=29))
+    for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        assert levels(image, FeatureUpdate("metadata.version", 23, kind))["metadata.version"] == 23
+        with pytest.raises(InvalidUpdateVersion, match="lose metadata"):
+            decided(image, [FeatureUpdate("metadata.version", 22, kind)])
 
 
 @pytest.mark.parametrize(("now", "level", "raises"), [(0, 0, False), (0, 1, True), (1, 1, False)])

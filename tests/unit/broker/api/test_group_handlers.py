@@ -159,7 +159,7 @@ async def test_a_members_ipv6_address_is_told_as_java_shows_it() -> None:
         assert [member.client_host for member in described.groups[0].members] == ["/0:0:0:0:0:0:0:1"]
 
 
-async def test_a_protocol_whose_name_is_empty_is_told_as_empty_and_none_as_null() -> None:
+async def test_a_protocol_whose_name_is_empty_is_told_as_null_just_as_none() -> None:
     async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
         await rig.node.coordinators.groups.ensure_topic()
         version, fields, _ = ASKED["join_group"]
@@ -171,4 +171,4 @@ async def test_a_protocol_whose_name_is_empty_is_told_as_empty_and_none_as_null(
         (reply,) = client.replies()
         joined = answer(reply, "join_group", version)
     assert (refused.error_code, refused.protocol_name) == (ErrorCode.member_id_required, None)
-    assert (joined.error_code, joined.protocol_name) == (NONE, "")
+    assert (joined.error_code, joined.protocol_name) == (NONE, None)

@@ -342,7 +342,7 @@ async def test_a_share_group_that_could_not_be_deleted_begins_anew_with_its_next
 async def test_a_share_group_is_deleted_whose_states_were_never_made(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ShareStates, "initialize", lambda *_: None)
+    monkeypatch.setattr(ShareStates, "initialize", lambda *_, **__: None)
     member = await shared.member()
     await member.leave()
     assert await shared.delete_group() is ErrorCode.none

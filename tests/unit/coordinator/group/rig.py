@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from asyncio import Future
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Self
 from uuid import UUID
@@ -53,12 +53,20 @@ class ShareStates:
         self.hold = False
         self.error: KafkaError | None = None
         self.initialized: list[tuple[str, UUID, int]] = []
+        self.grown: set[UUID] = set()
         self.deleted: list[tuple[str, UUID]] = []
         self._held: list[Callable[[KafkaError | None], None]] = []
 
     def initialize(
-        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self,
+        group_id: str,
+        topics: StateTopics,
+        state_epoch: int,
+        done: Callable[[KafkaError | None], None],
+        *,
+        grown: Collection[UUID],
     ) -> None:
+        self.grown = set(grown)
         self.initialized += [(group_id, topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
         self._held.append(done)
         if not self.hold:

@@ -67,11 +67,13 @@ async def test_an_initialization_that_fails_or_is_lost_is_asked_for_again() -> N
 async def test_partitions_that_are_added_are_initialized_and_assigned() -> None:
     rig = await ShareRig.having({"a": 1})
     answer = rig.joined("m", "a")
+    assert not rig.share_state.grown
     rig.topics.grow("a", 3)
     rig.shard.groups.modern.topic_changed("a")
     answer = rig.beat("m", answer.member_epoch)
     answer = rig.beat("m", answer.member_epoch)
     assert rig.sharers.members["m"].assigned == rig.of(a=(0, 1, 2))
+    assert rig.share_state.grown == set(rig.of(a=(1, 2)))
 
 
 async def test_targets_are_made_at_most_once_in_an_interval() -> None:
