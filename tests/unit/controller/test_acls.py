@@ -123,4 +123,4 @@ def test_a_host_with_a_slash_must_be_a_network(host: str, refused: bool) -> None
     (error,) = decide_create(image([]), [replace(acl("a"), host=host)], uuid4).response
     assert (error is not None) is refused
     if error is not None:
-        assert "is no network" in error.explicit_message
+        assert "is no network" in error.message
