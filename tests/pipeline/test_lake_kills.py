@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,8 @@ KILLS: dict[str, Kill] = {
     "broker": _broker,
     "executor": lambda site, driver: driver.kill_jvm("CoarseGrainedExecutorBackend"),
 }
+ENDS = ("driver and JVM", "JVM")
+"""What the job does not survive; it goes on at its next start."""
 
 
 def jars_of(spark: SparkSession) -> str:
@@ -177,7 +179,7 @@ def jars_of(spark: SparkSession) -> str:
     return spark.sparkContext.getConf().get("spark.jars", "")
 
 
-def torment(site: Site, kills: list[str], chance: random.Random) -> None:
+def torment(site: Site, kills: list[str], chance: random.Random, known: Mapping[str, Kill] = KILLS) -> None:
     for kind in kills:
         site.fill(12)
         master = "local-cluster[1,2,1024]" if kind == "executor" else "local[2]"
@@ -185,12 +187,12 @@ def torment(site: Site, kills: list[str], chance: random.Random) -> None:
         try:
             site.wait_for_commits(driver, chance.randint(1, 3))
             time.sleep(chance.uniform(0, 0.5))
-            KILLS[kind](site, driver)
-            if kind in ("broker", "executor"):
+            known[kind](site, driver)
+            if kind not in ENDS:
                 driver.wait()
         finally:
             driver.close()
-        site.check(whole=kind in ("broker", "executor"))
+        site.check(whole=kind not in ENDS)
     site.fill(3)
     last = site.start()
     try:

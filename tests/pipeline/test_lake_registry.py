@@ -123,3 +123,22 @@ def test_jsonschema_by_id_and_keys_by_the_latest_version(lake: Lake, registry_of
     (row,) = read(lake, topic)
     assert (row["schema_id"], row["key"], row["value"]) == (schema_id, {"k": 7}, {"id": 1, "name": "one"})
     assert reasons(lake, topic)[1].startswith(f"does not fit schema {schema_id}")
+
+
+def test_a_topic_that_begins_without_a_known_schema_gets_the_columns_of_the_first_ones(
+    lake: Lake, registry_of: Broker, topic: str
+) -> None:
+    """A tombstone, and an id that the registry gets to know before the next start."""
+    create_topic(lake.bootstrap, topic)
+    later, value = FIRST | {"doc": topic}, {"id": 1, "name": "one"}
+    next_id = register(registry_of, f"{topic}-other", FIRST | {"doc": f"{topic}-other"}) + 1
+    framed = prefixed(next_id, avro(later, value))
+    produce(lake.bootstrap, topic, [None])
+    produce(lake.bootstrap, topic, [framed], key=framed)
+    given = {"schemas": [f"{topic}=avro"], "key_schemas": [f"{topic}=avro"]}
+    assert lake.run(topic, **given) == {}
+    assert reasons(lake, topic) == {1: f"schema id {next_id} is unknown"}
+    assert register(registry_of, f"{topic}-value", later) == next_id
+    produce(lake.bootstrap, topic, [framed], key=framed)
+    assert lake.run(topic, **given) == {}
+    assert [(row["key"], row["value"]) for row in read(lake, topic)] == [(None, None), (value, value)]

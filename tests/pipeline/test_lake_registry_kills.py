@@ -29,7 +29,7 @@ from odradek_pipeline.schemas.protoc import compile_text
 from tests.pipeline import readers
 from tests.pipeline.lakes import Lake, committed, create_topic, produce
 from tests.pipeline.registries import avro, prefixed, register, registry_broker
-from tests.pipeline.test_lake_kills import KILLS, PARTITIONS, Driver, Site, jars_of, until
+from tests.pipeline.test_lake_kills import KILLS, PARTITIONS, Driver, Kill, Site, jars_of, torment, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +173,9 @@ def _kill(workers: list[int]) -> int:
 
 
 class RegistrySite(Site):
+    schemas = "protobuf", "avro"
+    """Of values and keys."""
+
     def __init__(self, broker: Broker, registry: Broker, topic: str, folder: Path, jars: str) -> None:
         super().__init__(broker, topic, folder, jars, optimize_every=4)
         self.registry = registry
@@ -182,7 +185,8 @@ class RegistrySite(Site):
         self.orders.fill(transactions * 15)
 
     def start(self, *options: str, master: str = "local[2]") -> Driver:
-        schemas = "--schema", f"{self.topic}=protobuf", "--key-schema", f"{self.topic}=avro"
+        values, keys = self.schemas
+        schemas = "--schema", f"{self.topic}={values}", "--key-schema", f"{self.topic}={keys}"
         return super().start(*options, *schemas, "--registry", self.registry.registry_urls[0], master=master)
 
     def check(self, whole: bool = True) -> None:
@@ -201,8 +205,7 @@ def _registry(site: Site, driver: Driver) -> None:
     site.registry.start()
 
 
-ENDS = ("driver and JVM", "JVM")
-"""What the job does not survive; it goes on at its next start."""
+REGISTRY_KILLS: dict[str, Kill] = {**KILLS, "worker": _worker, "registry": _registry}
 
 
 @pytest.mark.torture
@@ -211,24 +214,6 @@ def test_schema_ids_through_kills(
     spark: SparkSession, own_broker: Broker, own_registry: Broker, topic: str, tmp_path: Path
 ) -> None:
     site = RegistrySite(own_broker, own_registry, topic, tmp_path, jars_of(spark))
-    kills = {**KILLS, "worker": _worker, "registry": _registry}
     kinds = ["registry", "worker", "driver and JVM", "broker", "worker", "JVM", "registry", "driver and JVM", "worker"]
-    chance = random.Random(13)
-    for kind in kinds:
-        site.fill(8)
-        driver = site.start()
-        try:
-            site.wait_for_commits(driver, chance.randint(1, 2))
-            time.sleep(chance.uniform(0, 1.0))
-            kills[kind](site, driver)
-            if kind not in ENDS:
-                driver.wait()
-        finally:
-            driver.close()
-        site.check(whole=kind not in ENDS)
-    last = site.start()
-    try:
-        last.wait()
-    finally:
-        last.close()
+    torment(site, kinds, random.Random(13), REGISTRY_KILLS)
     site.check()

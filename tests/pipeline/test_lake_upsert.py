@@ -23,7 +23,7 @@ from odradek_pipeline.lake import upsert
 from odradek_pipeline.lake.ingest import IngestServices
 from odradek_pipeline.lake.upsert import UpsertIngest
 from tests.pipeline import readers
-from tests.pipeline.lakes import Lake, create_topic, produce, set_topic_config
+from tests.pipeline.lakes import Lake, create_topic, set_topic_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -246,9 +246,10 @@ def test_compacted_topics_are_upserted_if_asked_and_a_table_stays_what_it_is(lak
     assert "its table exists" in lake.run(topic, upsert=(topic,))[topic]
 
 
-def test_upsert_with_a_registrys_schemas_is_refused_before_anything_is_written(lake: Lake, topic: str) -> None:
+@LONG
+def test_an_envelope_without_a_schema_of_its_row_is_refused_before_anything_is_written(lake: Lake, topic: str) -> None:
     create_topic(lake.bootstrap, topic)
-    produce(lake.bootstrap, topic, [b"1"], key=b"k")
-    (failure,) = lake.run(topic, upsert=(topic,), schemas=[f"{topic}=avro"]).values()
-    assert "a table of one row a key has raw or json values, not a registry's schemas" in failure
+    send(lake, topic, [(b"k", b"1")])
+    failed = lake.run(topic, upsert=(topic,), envelopes={"*": "debezium"})
+    assert f"--envelope needs the schema of the row: --schema {topic}=json" in failed[topic]
     assert not (lake.path / topic).exists()

@@ -1,7 +1,7 @@
 """Envelopes: values that tell of a change of a row, and have the row within them.
 
 Debezium's has `op`, `before` and `after`, at the top or, as Connect's JSON converter writes it with its schemas, within
-`payload`. The schema of a topic is then that of the row.
+`payload`. The schema of a topic's JSON is then that of the row; a registry's schema is that of the envelope.
 """
 
 from __future__ import annotations
@@ -64,29 +64,50 @@ def within(values: StructType) -> StructType | None:
     return None
 
 
-def row(value: Column) -> Column:
+def has_row(kind: DataType) -> bool:
+    """Whether values of a type have a row within them."""
+    return bool(_places(kind, AFTER))
+
+
+def row(value: Column, kind: DataType) -> Column:
     """The row after the change; null where there is none."""
-    return _either(value, AFTER)
+    return _either(value, kind, AFTER)
 
 
-def operation(value: Column) -> Column:
-    return _either(value, OP)
+def operation(value: Column, kind: DataType) -> Column:
+    return _either(value, kind, OP)
 
 
-def problem(value: Column) -> Column:
-    """Why a parsed value is no change of a row; null if it is one."""
+def problem(value: Column, kind: DataType) -> Column:
+    """Why a value that was read is no change of a row; null if it is one."""
     from pyspark.sql import functions as F
 
-    kind = operation(value)
+    done = operation(value, kind)
     return (
         F.when(value.isNull(), None)
-        .when(kind.isNull(), "no Debezium envelope: it has no op")
-        .when(kind.isin(*CHANGES) & row(value).isNull(), "a Debezium envelope without after")
-        .when(~kind.isin(*CHANGES, DELETE), "a Debezium envelope whose op changes no row")
+        .when(done.isNull(), "no Debezium envelope: it has no op")
+        .when(done.isin(*CHANGES) & row(value, kind).isNull(), "a Debezium envelope without after")
+        .when(~done.isin(*CHANGES, DELETE), "a Debezium envelope whose op changes no row")
     )
 
 
-def _either(value: Column, name: str) -> Column:
+def _either(value: Column, kind: DataType, name: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.coalesce(value[PAYLOAD][name], value[name])
+    found = []
+    for path in _places(kind, name):
+        field = value
+        for part in path:
+            field = field[part]
+        found.append(field)
+    return F.coalesce(*found) if found else F.lit(None).cast("string")
+
+
+def _places(kind: DataType, name: str) -> list[tuple[str, ...]]:
+    """Where values of a type have a field of an envelope."""
+    from pyspark.sql.types import StructType
+
+    if not isinstance(kind, StructType):
+        return []
+    within = _places(kind[PAYLOAD].dataType, name) if PAYLOAD in kind.names else []
+    return [(PAYLOAD, *path) for path in within] + ([(name,)] if name in kind.names else [])

@@ -130,7 +130,8 @@ class Ingest(ABC):
         registry = self._around.registry
         ids = SchemaIds(self._around.files, self._settings.checkpoint(self.topic))
         keeps = bool(self._settings.unknown_fields)
-        return RegisteredTopic(self.topic, specs, registry, ids, self._settings.table_format, self._stopping, keeps)
+        kind = self._settings.table_format
+        return RegisteredTopic(self.topic, specs, registry, ids, kind, self._stopping, keeps, self.upsert)
 
     def check_topic(self, topic_id: str | None) -> None:
         """Raises LakeError unless this is the id of the topic that the run began with."""

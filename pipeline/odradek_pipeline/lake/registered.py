@@ -34,7 +34,7 @@ from odradek_pipeline.registry import RegisteredSchema, Registry
 from odradek_pipeline.schemas.client import RegistryAway
 from odradek_pipeline.schemas.errors import SchemaError
 from odradek_pipeline.schemas.lookup import JSON, PROTOBUF
-from odradek_pipeline.schemas.registry_specs import VALUE, RegisteredSpec
+from odradek_pipeline.schemas.registry_specs import KEY, VALUE, RegisteredSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,7 +55,8 @@ Write = Callable[["DataFrame", int], None]
 class RegisteredTopic:
     """A topic's sides with schemas of a registry, or of files without one. `stopping` ends the wait for a registry.
 
-    `keeps`: what is in the unknown fields of JSON values is kept.
+    `keeps`: what is in the unknown fields of JSON values is kept. `by_key`: the table has one row a key, so keys are
+    compared.
     """
 
     topic: str
@@ -65,6 +66,7 @@ class RegisteredTopic:
     table_format: str
     stopping: threading.Event
     keeps: bool = False
+    by_key: bool = False
     _generation: int = 0
     _sides: dict[str, Side] = field(default_factory=dict)
     _only: dict[str, RegisteredSchema] = field(default_factory=dict)
@@ -78,7 +80,8 @@ class RegisteredTopic:
         self._generation = generation
         self._has_table = has_table
         self._decoders.clear()
-        self._sides = {side: Side() for side in self.specs} | self.ids.load(generation, planned)
+        known = {side: Side() for side in self.specs} | self.ids.load(generation, planned)
+        self._sides = {name: side.lasting() for name, side in known.items()}  # a batch that comes again has its own
         self._check_messages()
         self._look_first = not has_table
         self._ask_latest()
@@ -117,29 +120,27 @@ class RegisteredTopic:
         self._sides = {name: side.lasting() for name, side in self._sides.items()}
 
     def judged(self, batch: DataFrame) -> DataFrame:
-        """The batch, judged by what it is besides (`records`), with the columns of the sides that have schemas."""
+        """The batch, judged by what it is besides (`records`), with the columns of the sides that have schemas.
+
+        A side of which no schema is known yet has no column: its type would be that of the table for good.
+        """
         from pyspark.sql import functions as F
 
         for side in self.specs:
             batch = self._decode(batch, side)
             found = F.col(DECODED.format(side))
             problem = self._problem(side, found["problem"])
+            into, named = (records.VALUE, records.SCHEMA_ID) if side == VALUE else (records.KEY, records.KEY_SCHEMA_ID)
+            columns = {into: found["value"], named: self._id(side)}
             if side == VALUE:
-                batch = batch.withColumns(
-                    {
-                        records.VALUE: found["value"],
-                        records.PROBLEM: problem,
-                        records.UNKNOWN: F.when(problem.isNull(), found["unknown"]),
-                        records.SCHEMA_ID: self._id(side),
-                    }
-                )
+                columns |= {records.PROBLEM: problem, records.UNKNOWN: F.when(problem.isNull(), found["unknown"])}
                 if self.keeps and self.specs[side].kind == JSON:
-                    batch = batch.withColumn(records.KEPT, F.when(problem.isNull(), found["kept"]))
+                    columns[records.KEPT] = F.when(problem.isNull(), found["kept"])
             else:
-                told = F.coalesce(F.col(records.PROBLEM), F.concat(F.lit("key: "), problem))
-                batch = batch.withColumns(
-                    {records.KEY: found["value"], records.PROBLEM: told, records.KEY_SCHEMA_ID: self._id(side)}
-                )
+                columns[records.PROBLEM] = F.coalesce(F.col(records.PROBLEM), F.concat(F.lit("key: "), problem))
+            batch = batch.withColumns(columns)
+            if self._sides[side].column is None:
+                batch = batch.drop(into)
         return batch
 
     def _decode(self, batch: DataFrame, side: str) -> DataFrame:
@@ -236,7 +237,7 @@ class RegisteredTopic:
             return now.with_entry(name, Entry(problem=f"{what} is of type {schema.kind}, not {wanted}"), now.column)
         try:
             decoder = decoder_of(schema)
-            column = self._column(now.column, decoder.column)
+            column = self._column(side, now.column, decoder.column)
             if wanted != PROTOBUF:
                 _check(batch, cast(ColumnDecoder, decoder), column)
         except (NoColumn, LakeError) as error:
@@ -248,9 +249,11 @@ class RegisteredTopic:
         logger.info("schema", topic=self.topic, side=side, schema=name, column=column.simpleString()[:1000])
         return now.with_entry(name, Entry(schema), column)
 
-    def _column(self, column: DataType | None, new: DataType) -> DataType:
+    def _column(self, side: str, column: DataType | None, new: DataType) -> DataType:
         from pyspark.sql.types import StructField, StructType
 
+        if self.by_key and side == KEY and schemas.has_map(new):
+            raise NoColumn("a map in it, and the keys of rows are compared, which maps cannot be")
         if column is not None:
             new = union(column, new, self.table_format if self._has_table else None)
         around = StructType([StructField("value", new)])

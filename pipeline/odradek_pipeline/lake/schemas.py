@@ -42,6 +42,10 @@ class SchemaSpec:
     registered: RegisteredSpec | None = None
 
     @property
+    def is_raw(self) -> bool:
+        return not self.json and self.registered is None
+
+    @property
     def inferred(self) -> bool:
         return self.json and not self.declared
 
@@ -238,6 +242,13 @@ def has_struct(kind: DataType) -> bool:
     from pyspark.sql.types import StructType
 
     return any(isinstance(part, StructType) for _, part in _types_within(kind))
+
+
+def has_map(kind: DataType) -> bool:
+    """Whether a type is a map, or has one nested in it."""
+    from pyspark.sql.types import MapType
+
+    return any(isinstance(part, MapType) for _, part in _types_within(kind))
 
 
 def _types_within(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:

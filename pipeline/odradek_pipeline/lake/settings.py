@@ -123,7 +123,7 @@ class LakeSettings:
         for topic in self.envelopes:
             if not self.upsert_compacted and topic not in (*self.upsert, EVERY_TOPIC):
                 raise LakeError(f"--envelope {topic}: changes of rows need a table of rows by key: --upsert {topic}")
-            if not spec_of(self.specs, topic).json:
+            if spec_of(self.specs, topic).is_raw:
                 raise LakeError(f"--envelope {topic}: it needs the schema of the row, such as --schema {topic}=json")
 
     def checkpoint(self, topic: str) -> str:

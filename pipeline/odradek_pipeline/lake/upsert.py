@@ -14,6 +14,8 @@ from odradek_pipeline.lake import envelope, records
 from odradek_pipeline.lake.ingest import IngestServices
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import UNDIVIDED
+from odradek_pipeline.lake.reshape import reshaped
+from odradek_pipeline.lake.schemas import spec_of
 from odradek_pipeline.lake.state import TopicState
 from odradek_pipeline.lake.tables import ANY_SCHEMA, Table
 from odradek_pipeline.lake.transactional import TransactionalIngest
@@ -54,32 +56,39 @@ class UpsertIngest(TransactionalIngest):
         self._merge(batch, number, retried=True)
 
     def _merge(self, batch: DataFrame, number: int, *, retried: bool) -> None:
-        """The guards come first: a crash after them leaves rows that the next attempt deletes."""
-        struct = self._struct(number)
-        judged = self._keyed(batch, struct)
-        changes = newest(self._changes(judged)).persist()
-        try:
-            if changes.where(DELETES).take(1):
-                self._guard(changes.where(DELETES))
-            kept = self._unguarded(changes)
-            merge(self._table, kept)
-        finally:
-            changes.unpersist()
+        judged = self._judged(batch, number)
+        if records.KEY in judged.columns:
+            self._take(newest(self._changes(judged)).persist())
+        else:  # no record has a key whose schema is known, so the table has no column for it yet
+            self._table.create(self._good(judged))
         (row,) = judged.agg(*records.counts(self._named)).collect()
         self._write_rest(judged, number, row.asDict(), retried=retried)
 
-    def _keyed(self, batch: DataFrame, struct: StructType | None) -> DataFrame:
-        """The batch, judged; a record without a key is a dead letter whatever its value."""
+    def _take(self, changes: DataFrame) -> None:
+        """The guards come first: a crash after them leaves rows that the next attempt deletes."""
+        try:
+            if changes.where(DELETES).take(1):
+                self._guard(changes.where(DELETES))
+            merge(self._table, self._unguarded(changes))
+        finally:
+            changes.unpersist()
+
+    def _judged(self, batch: DataFrame, number: int) -> DataFrame:
+        """A record without a key, or with one that reads as null, is a dead letter whatever its value."""
         from pyspark.sql import functions as F
 
-        if struct is None:
-            judged = records.raw_judged(batch)
+        if self._enveloped and self._registered is None and (struct := self._struct(number)) is not None:
+            keeps = bool(self._settings.unknown_fields)
+            judged = records.json_judged(batch, envelope.around(struct), keeps)
         else:
-            kind = envelope.around(struct) if self._enveloped else struct
-            judged = records.json_judged(batch, kind, bool(self._settings.unknown_fields))
+            found = super()._judged(batch, number)
+            judged = records.raw_judged(batch) if found is None else found
         problem = F.col(records.PROBLEM)
-        if self._enveloped:
-            problem = F.coalesce(problem, envelope.problem(F.col(records.VALUE)))
+        if self._has_envelopes(judged):
+            kind = judged.schema[records.VALUE].dataType
+            problem = F.coalesce(problem, envelope.problem(F.col(records.VALUE), kind))
+        if records.KEY in judged.columns:
+            problem = F.coalesce(problem, F.when(F.col(records.KEY).isNull(), NO_KEY))
         problem = F.when(F.col(KEY).isNull(), NO_KEY).otherwise(problem)
         judged = judged.withColumn(records.PROBLEM, problem)
         return judged.withColumn(records.UNKNOWN, F.when(F.col(records.PROBLEM).isNull(), F.col(records.UNKNOWN)))
@@ -89,12 +98,18 @@ class UpsertIngest(TransactionalIngest):
         from pyspark.sql import functions as F
 
         deletes = F.col("value").isNull()
-        if not self._enveloped:
+        if not self._has_envelopes(judged):
             return self._good(judged, deletes.alias(DELETES))
-        operation = envelope.operation(F.col(records.VALUE))
-        deletes = deletes | F.coalesce(operation == envelope.DELETE, F.lit(False))
-        rows = self._good(judged, deletes.alias(DELETES))
-        return rows.withColumn("value", envelope.row(F.col("value")))
+        value, kind = F.col(records.VALUE), judged.schema[records.VALUE].dataType
+        deletes = deletes | F.coalesce(envelope.operation(value, kind) == envelope.DELETE, F.lit(False))
+        rows = self._good(
+            judged.withColumns({DELETES: deletes, records.VALUE: envelope.row(value, kind)}), F.col(DELETES)
+        )
+        return rows if envelope.has_row(kind) else rows.drop("value")
+
+    def _has_envelopes(self, judged: DataFrame) -> bool:
+        """Not before a schema of values is known."""
+        return self._enveloped and records.VALUE in judged.columns
 
     def _guard(self, deletions: DataFrame) -> None:
         from pyspark.sql import functions as F
@@ -107,10 +122,12 @@ class UpsertIngest(TransactionalIngest):
 
         if not self._guards.exists():
             return changes
-        spark = changes.sparkSession
-        guards = spark.table(self._guards.in_sql(spark)).alias("s")
-        later = F.expr(f"s.{KEY} = t.{KEY} AND ({NEWER})")
-        return changes.alias("t").join(guards, later, "left_anti")
+        places = changes.select(KEY, *PLACE)
+        _fit(self._guards, places)
+        guards = changes.sparkSession.table(self._guards.in_sql(changes.sparkSession))
+        kinds = places.schema[KEY].dataType, guards.schema[KEY].dataType
+        is_same = F.col(f"s.{KEY}") == reshaped(F.col(f"t.{KEY}"), *kinds)
+        return changes.alias("t").join(guards.alias("s"), is_same & F.expr(NEWER), "left_anti")
 
     @property
     def _tables(self) -> Sequence[Table]:
@@ -124,10 +141,8 @@ class UpsertIngest(TransactionalIngest):
         super()._expire(table, spark)
 
     def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
-        if self._settings.registered(self.topic):
-            raise LakeError(
-                f"topic {self.topic}: a table of one row a key has raw or json values, not a registry's schemas"
-            )
+        if self._enveloped and spec_of(self._settings.specs, self.topic).is_raw:
+            raise LakeError(f"topic {self.topic}: --envelope needs the schema of the row: --schema {self.topic}=json")
         return super()._resolve_schema(state)
 
     def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
@@ -159,8 +174,7 @@ def merge(table: Table, changes: DataFrame) -> None:
     deletes = DELETES in changes.columns
     rows = changes.drop(DELETES)
     table.create(rows)
-    if _lacks(spark.table(table.in_sql(spark)).schema, rows.schema):
-        table.widen(rows)
+    _fit(table, rows)
     name = table.in_sql(spark)
     columns = spark.table(name).schema
     names = [quoted(column) for column in columns.names]
@@ -172,6 +186,13 @@ def merge(table: Table, changes: DataFrame) -> None:
         + f"WHEN NOT MATCHED {f'AND NOT s.{DELETES} ' if deletes else ''}"
         + f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     )
+
+
+def _fit(table: Table, rows: DataFrame) -> None:
+    """Give the table, which exists, what it lacks of the rows' columns and fields."""
+    spark = rows.sparkSession
+    if _lacks(spark.table(table.in_sql(spark)).schema, rows.schema):
+        table.widen(rows)
 
 
 def _aligned(rows: DataFrame, columns: StructType, deletes: bool) -> DataFrame:
