@@ -20,7 +20,7 @@ def test_the_data_source_example_runs_as_a_program_of_its_own(broker: Broker, tm
     for topic in ("orders", "clicks", "shop.carts"):
         create_topic(broker.bootstrap_servers, topic)
         produce(broker.bootstrap_servers, topic, [b"hello"])
-    code, _with_a_tier = blocks("docs/pipeline.md", "python")  # test_datasource_tier.py has the other's options
+    code, _with_a_tier = blocks("docs/pipeline.md", "python")  # test_datasource_tier.py runs the other one
     folder = str(broker.data_dir)
     code = code.replace("/var/lib/odradek", folder).replace("/disk1,/disk2", folder)
     program = tmp_path / "ds.py"
