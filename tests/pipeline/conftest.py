@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 PARTS = (session.KAFKA, session.DELTA, session.ICEBERG, session.AVRO, session.S3)
+SQLITE = "org.xerial:sqlite-jdbc:3.54.1.0"
+"""The driver of a JDBC catalog's database, which pyiceberg reads, too."""
+
+
+def jars() -> tuple[str, ...]:
+    """Maven coordinates of all jars. Raises NotInstalled without PySpark, or with one that has none."""
+    session.check_packages("pyspark")
+    import pyspark
+
+    session.check_spark(pyspark.__version__)
+    return (*session.coordinates(PARTS, pyspark.__version__), SQLITE)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +73,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         conf=SHORT_LIVED,
     )
     try:
-        started = session.build(options)
+        started = session.build(replace(options, packages=jars()))
     except session.NotInstalled as error:
         pytest.skip(error.message)
     assert started.version.startswith(os.environ.get("EXPECTED_SPARK", "")), "another PySpark was imported"

@@ -6,11 +6,11 @@ Two processes that fetch into Ivy's folder at the same time break each other's f
 from __future__ import annotations
 
 from odradek_pipeline import session
-from tests.pipeline.conftest import PARTS
+from tests.pipeline.conftest import PARTS, jars
 
 
 def main() -> None:
-    options = session.SessionOptions(app_name="fetch-jars", master="local[1]", parts=PARTS)
+    options = session.SessionOptions(app_name="fetch-jars", master="local[1]", parts=PARTS, packages=jars())
     session.build(options).stop()
 
 

@@ -1,11 +1,16 @@
-"""An S3 server of moto in a process of its own, for Spark and for other readers."""
+"""An S3 server of moto in a process of its own, for Spark and for other readers.
+
+Another one is tried with `ODRADEK_TEST_S3=http://127.0.0.1:7070` in the environment; its keys are `key` and `secret`.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,17 +49,31 @@ class S3Site:
             "AWS_SECRET_ACCESS_KEY": "secret",
         }
 
-    def arrow(self) -> Any:
+    def iceberg_options(self) -> dict[str, str]:
+        """Of pyiceberg."""
+        return {
+            "s3.endpoint": self.address,
+            "s3.region": "us-east-1",
+            "s3.access-key-id": "key",
+            "s3.secret-access-key": "secret",
+        }
+
+    def arrow(self, **more: Any) -> Any:
         """The file system of pyarrow."""
         from pyarrow import fs
 
-        return fs.S3FileSystem(
-            access_key="key", secret_key="secret", endpoint_override=self.address, region="us-east-1"
-        )
+        keys = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
+        return fs.S3FileSystem(endpoint_override=self.address, **keys, **more)
 
 
 @contextmanager
-def moto_server() -> Iterator[S3Site]:
+def s3_site() -> Iterator[S3Site]:
+    """A server with an empty bucket."""
+    if other := os.environ.get("ODRADEK_TEST_S3"):
+        site = S3Site(other, f"lakes-{uuid.uuid4().hex[:12]}")
+        site.arrow(allow_bucket_creation=True).create_dir(site.bucket)
+        yield site
+        return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
