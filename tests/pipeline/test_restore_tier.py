@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from odradek import Broker
 from tests.pipeline.consumed import consumed
 from tests.pipeline.lakes import create_topic, produce
-from tests.pipeline.moto_server import S3Site, moto_server
+from tests.pipeline.s3_site import S3Site, s3_site
 from tests.pipeline.test_datasource_tier import SETTINGS, TIERED, fill
 from tests.pipeline.test_restore_topic import JOB, contents
 from tests.unit.pipeline.audited import audit
@@ -50,7 +50,7 @@ class Old:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[S3Site]:
-    with moto_server() as found:
+    with s3_site() as found:
         yield found
 
 
