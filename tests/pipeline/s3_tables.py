@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +41,7 @@ class Tables(ABC):
         return [f"--lake={self.url}"]
 
     @property
-    def conf(self) -> Mapping[str, str]:
+    def conf(self) -> dict[str, str]:
         return {}
 
     def rows(self, topic: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -91,7 +90,7 @@ class IcebergTables(Tables):
         return [*super().options, "--format=iceberg", f"--catalog={CATALOG}.{NAMESPACE}"]
 
     @property
-    def conf(self) -> Mapping[str, str]:
+    def conf(self) -> dict[str, str]:
         assert self._catalog.name == CATALOG, "it has made its tables"
         catalog = f"spark.sql.catalog.{CATALOG}"
         return {
