@@ -11,7 +11,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit brokers conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
+.PHONY: help run test unit long brokers conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,13 +21,16 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 	  --profile dev $(ARGS)
 
 # Each part fetches what it needs when its turn comes: the first answers long before Spark is there. All run if one fails.
-test: ## every test, in three parts: unit (Python alone), brokers (kcat, Java, Go, Node), pipeline (Spark)
-	@failed=; for part in unit brokers pipeline; do \
+test: ## every test, in four parts: unit and long (Python alone), brokers (kcat, Java, Go, Node), pipeline (Spark)
+	@failed=; for part in unit long brokers pipeline; do \
 	  echo "== make $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python: run them before a commit
-	$(PYTEST) -n auto $(ARGS) --ignore=tests/unit/pipeline tests/unit
+	$(PYTEST) -n auto $(ARGS) -m "not long" --ignore=tests/unit/pipeline tests/unit
+
+long: $(VENV)/.dev ## the rest of those: models that live long, power failures at every moment, budgets
+	$(PYTEST) -n auto $(ARGS) -m long --ignore=tests/unit/pipeline tests/unit
 
 brokers: $(VENV)/.dev tools ## the tests that start brokers, stock clients and Kafka's own tools: all but unit and pipeline
 	$(PYTEST) -n 3 --dist loadfile $(ARGS) --ignore=tests/unit --ignore=tests/pipeline tests

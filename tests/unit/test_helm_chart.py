@@ -130,6 +130,7 @@ SECURE: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_listeners_with_tls_and_sasl_out_of_secrets(tmp_path: Path) -> None:
     documents = rendered(SECURE, tmp_path)
     loaded = broker(documents, 1)
@@ -189,6 +190,7 @@ def test_further_settings_of_a_secret_win(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_values_win_over_the_listeners_that_the_chart_makes(tmp_path: Path) -> None:
     documents = rendered({"settings": {"advertised.listeners": "PLAINTEXT://elsewhere:1"}}, tmp_path)
     assert addresses(broker(documents, 1)) == ["PLAINTEXT://elsewhere:1"]
@@ -217,6 +219,7 @@ def test_clients_outside_reach_each_broker_by_an_address_of_its_own(
         assert {"name": port["targetPort"], "containerPort": port["port"]} in container(documents)["ports"]
 
 
+@pytest.mark.long
 def test_what_pods_and_accounts_are_given(tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "imagePullSecrets": [{"name": "registry"}],
@@ -293,6 +296,7 @@ def test_brokers_run_read_only_and_without_capabilities(tmp_path: Path) -> None:
     assert limits["capabilities"] == {"drop": ["ALL"]}
 
 
+@pytest.mark.long
 def test_a_new_broker_restarts_none_of_the_others_and_a_new_setting_all(tmp_path: Path) -> None:
     def checksum(values: dict[str, Any]) -> str:
         template = rendered(values, tmp_path)["StatefulSet", "mine"]["spec"]["template"]

@@ -48,6 +48,7 @@ def by_name(where: str, line: str) -> bool:
     return declares or EXTRA.search(line) is not None or INSTALLED.search(line) is not None
 
 
+@pytest.mark.long
 def test_no_line_installs_odradek_by_its_name() -> None:
     found = [f"{where}: {line}" for where, line in lines() if by_name(where, line)]
     assert found == [], "\n".join(found)

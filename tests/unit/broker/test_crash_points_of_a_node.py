@@ -45,6 +45,7 @@ async def check(run: Run, point: Point, unsynced: Unsynced) -> None:
     await rig.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_what_clients_were_told_holds_whenever_the_power_fails(unsynced: Unsynced) -> None:
     first = Run(set())

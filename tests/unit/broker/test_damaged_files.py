@@ -57,6 +57,7 @@ def damage(fs: MemoryFileSystem, path: str, rng: random.Random) -> None:
     inode.durable = bytes(inode.data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_start_on_a_damaged_file_is_refused_or_serves_and_is_no_bug(clean: bool, seed: int) -> None:

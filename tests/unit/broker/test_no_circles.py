@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.broker.rig import Rig
 from tests.unit.budgets.measure import circles
 
@@ -9,6 +11,7 @@ LONGER_THAN_ANY_DELAY_MS = 130_000
 """A deleted topic's files are removed after `file.delete.delay.ms`, a minute."""
 
 
+@pytest.mark.long
 async def test_deleted_topics_are_freed_without_garbage_collection() -> None:
     async with Rig() as rig:
 

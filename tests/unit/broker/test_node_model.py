@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
@@ -396,4 +397,4 @@ class NodeMachine(RuleBasedStateMachine):
 NodeMachine.TestCase.settings = settings(
     max_examples=10, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestNode = NodeMachine.TestCase
+TestNode = pytest.mark.long(NodeMachine.TestCase)

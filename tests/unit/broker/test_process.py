@@ -81,6 +81,7 @@ def test_what_survives_a_full_collection_is_left_out_of_the_next() -> None:
     assert gc.get_freeze_count() >= exempt + 1000
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("collector")
 def test_everything_is_walked_again_when_much_has_become_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "EXEMPTED_AT_MOST", 500)
@@ -101,6 +102,7 @@ def test_everything_is_walked_again_when_much_has_become_exempt(monkeypatch: pyt
     assert gc.get_freeze_count() > 1000
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("collector")
 def test_what_was_exempt_and_freed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "EXEMPTED_AT_MOST", 2000)

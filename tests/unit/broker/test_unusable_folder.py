@@ -46,6 +46,7 @@ async def end_of_epoch(client: Client, topic: str, index: int) -> tuple[str, int
     return one.error_code.name, one.end_offset
 
 
+@pytest.mark.long
 async def test_partitions_of_a_folder_that_is_gone_are_offline_until_it_is_back() -> None:
     async with Rig(config=FOLDERS) as rig:
         await rig.create("t", 2)

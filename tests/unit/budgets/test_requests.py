@@ -32,6 +32,7 @@ def complaint(name: str, walk: Walk) -> str | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 async def test_a_request_costs_what_the_table_says(scene: Scene) -> None:
     found = await costs(scene)

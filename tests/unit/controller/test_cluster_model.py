@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -143,5 +144,5 @@ class Life(RuleBasedStateMachine):
         assert removing | adding <= replicas
 
 
-TestLife = Life.TestCase
+TestLife = pytest.mark.long(Life.TestCase)
 TestLife.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -66,6 +66,7 @@ def steps(draw: st.DrawFn) -> list[list[Any]]:
     return deltas
 
 
+@pytest.mark.long
 @given(steps())
 def test_the_index_of_partitions_is_what_a_look_at_all_of_them_finds(deltas: list[list[Any]]) -> None:
     image = EMPTY

@@ -230,6 +230,7 @@ def test_a_record_that_is_there_twice_is_doubled(seed: int, producer: int) -> No
     assert found[0].offset == log["end"] - 1
 
 
+@pytest.mark.long
 @given(SEEDS)
 def test_one_batch_acknowledged_at_two_offsets_is_doubled(seed: int) -> None:
     world = sound(seed)

@@ -38,6 +38,7 @@ def test_more_are_refused() -> None:
         request_reader(METADATA, 1)(struct.pack(">i", MOST_ELEMENTS + 1) + NAME, 0)
 
 
+@pytest.mark.long
 def test_arrays_in_arrays_count_together() -> None:
     partition = struct.pack(">iqih", 0, 0, -1, -1)
     topic = NAME + struct.pack(">i", 100) + partition * 100

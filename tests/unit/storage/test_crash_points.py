@@ -257,6 +257,7 @@ def try_points(seed: int, keep: set[int], unsynced: list[Unsynced]) -> None:
             raise AssertionError(f"before {point.operation}: {error}") from error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_whatever_moment_the_power_fails_every_promise_is_kept(seed: int) -> None:
     total = operations_of(seed)

@@ -175,6 +175,7 @@ def test_an_operation_without_keys_is_refused(rig: Rig) -> None:
         rig.purgatory.try_complete_else_watch(Operation(), [], 100)
 
 
+@pytest.mark.long
 def test_only_the_operations_of_the_key_are_tried_among_tens_of_thousands(rig: Rig) -> None:
     operations = [Operation() for _ in range(20_000)]
     for i, operation in enumerate(operations):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -102,4 +103,4 @@ class WheelAgainstList(RuleBasedStateMachine):
 
 
 WheelAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestWheelAgainstList = WheelAgainstList.TestCase
+TestWheelAgainstList = pytest.mark.long(WheelAgainstList.TestCase)

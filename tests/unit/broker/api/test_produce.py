@@ -183,6 +183,7 @@ async def test_acknowledged_and_flushed_survives_a_power_failure() -> None:
     await after.stop()
 
 
+@pytest.mark.long
 async def test_refused_requests_are_kept_by_nothing() -> None:
     rig, workers = await queued()
     client = rig.connect()

@@ -69,6 +69,7 @@ async def test_messages_of_all_partitions_are_shown_at_each_console(node_id: int
             await text(cluster, browser, f"/message?topic=t&partition={index}&offset=3", 404)
 
 
+@pytest.mark.long
 async def test_all_partitions_are_downloaded() -> None:
     async with filled() as (cluster, browser), browser.session.get("/download?topic=t&from=oldest") as answer:
         rows = [json.loads(line) for line in (await during(cluster, answer.read())).splitlines()]

@@ -92,6 +92,7 @@ async def test_a_broker_that_is_one_no_more_is_fenced() -> None:
         assert image_of(cluster.nodes[CONTROLLER]).cluster.brokers[CONTROLLER].fenced
 
 
+@pytest.mark.long
 async def test_a_broker_with_partitions_cannot_become_a_controller_alone() -> None:
     async with ClusterRig(brokers=1) as cluster:
         await cluster.create(2, "orders", 2)

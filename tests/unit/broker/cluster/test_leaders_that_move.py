@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import pytest
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsTopic
@@ -31,6 +32,7 @@ def led_by(cluster: Cluster, node_id: int) -> int:
     return next(index for index in range(ALL_PARTITIONS) if cluster.leader(index) == node_id)
 
 
+@pytest.mark.long
 async def test_markers_are_written_though_the_decision_was_committed_only_after_the_client_was_told_to_retry() -> None:
     async with Cluster(replicas=3, replica_lag_time_max_ms="120000") as cluster:
         producer = Producer(cluster, await cluster.named(TRANSACTION, 3), 3)
@@ -80,6 +82,7 @@ async def test_deleting_records_of_a_partition_that_is_led_elsewhere_meanwhile_i
         assert found.error_code.name == "not_leader_or_follower"
 
 
+@pytest.mark.long
 async def test_a_lookup_by_time_is_refused_if_the_partition_is_led_elsewhere_when_it_is_done() -> None:
     cluster = Cluster(replicas=3)
     lanes = {node_id: HeldLane("lookup /data") for node_id in cluster.nodes}

@@ -103,6 +103,7 @@ def moment(ms: int) -> str:
     return datetime.fromtimestamp((NOW + ms) / 1000, UTC).isoformat()
 
 
+@pytest.mark.long
 async def test_a_reset_that_cannot_be_whole_resets_nothing_and_says_which_partition() -> None:
     async with Cluster() as cluster:
         group = await cluster.named(GROUP, 2)

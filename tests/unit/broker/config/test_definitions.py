@@ -92,6 +92,7 @@ MENTIONED = {
 """Named outside of these files, though what they are set to means nothing."""
 
 
+@pytest.mark.long
 def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
     exact = set(_texts())
     patterns = [re.compile(text) for text in exact if ".+" in text and re.search("[a-z]{2}", text)]

@@ -49,6 +49,7 @@ async def test_lines_of_json_are_those_of_the_command_line() -> None:
     assert as_hex[1]["value"] == "ff00"
 
 
+@pytest.mark.long
 async def test_a_download_goes_on_from_what_is_shown_with_the_same_filters() -> None:
     async with Rig() as rig:
         await rig.create("orders", 2)
@@ -89,6 +90,7 @@ async def test_csv_quotes_what_has_commas_quotes_and_lines() -> None:
     assert second["value"] == '{"base64": "/w=="}'
 
 
+@pytest.mark.long
 @needs_pyarrow
 async def test_parquet_has_the_same_rows_with_types() -> None:
     import pyarrow.parquet as pq

@@ -55,6 +55,7 @@ async def test_groups_are_found_by_the_topic_that_they_read(monkeypatch: pytest.
             assert "1 more groups were not asked" in (await browser.get("/groups?topic=t")).text
 
 
+@pytest.mark.long
 async def test_a_transaction_shows_its_age_and_what_it_holds() -> None:
     async with Rig(config=CONFIG) as rig:
         await rig.create("t")

@@ -73,6 +73,7 @@ async def registry(served: Served) -> AsyncIterator[str]:
         yield str(server.make_url("/"))
 
 
+@pytest.mark.long
 async def test_avro_and_json_are_shown_by_their_schemas_and_each_is_asked_for_once() -> None:
     served = Served()
     async with registry(served) as url, Rig(config={"odradek.console.schema.registry": url}) as rig:

@@ -45,6 +45,7 @@ def test_a_page_cannot_ask_about_what_its_line_does_not_have() -> None:
         rights.allow("describe_configs", TOPIC, "t")
 
 
+@pytest.mark.long
 async def test_pages_show_no_more_than_the_apis_tell_the_same_user() -> None:
     ones = {acl for right in all_rights() for acl in grants(right)}
     several = [

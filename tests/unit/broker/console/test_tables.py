@@ -40,6 +40,7 @@ PAGES = {
 """How many tables each has, and how many headings are over what does not sort."""
 
 
+@pytest.mark.long
 async def test_every_heading_sorts_its_table_both_ways_and_keeps_what_was_asked() -> None:
     async with filled() as (rig, browser):
         set_acls(rig, [acl for right in all_rights() for acl in grants(right)])

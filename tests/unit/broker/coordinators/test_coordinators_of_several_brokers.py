@@ -105,6 +105,7 @@ async def test_what_a_coordinator_knew_is_known_by_the_one_that_is_elected_after
         assert partition.last_stable_offset == partition.log_end_offset > 1
 
 
+@pytest.mark.long
 async def test_a_coordinator_whose_leadership_moves_away_serves_nobody_there_any_more() -> None:
     async with Cluster(replicas=3) as cluster:
         group = await cluster.named(GROUP, 2)

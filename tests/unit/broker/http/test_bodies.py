@@ -104,6 +104,7 @@ async def test_bytes_that_are_no_utf_8_are_refused(tracebacks: Tracebacks) -> No
     assert tracebacks.count == 0
 
 
+@pytest.mark.long
 async def test_json_that_is_no_text_or_no_json_is_refused(
     tracebacks: Tracebacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ async def test_nodes_join_and_share_the_partitions_of_a_topic() -> None:
             assert len(mine) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", [Unsynced.KEPT, Unsynced.LOST])
 async def test_a_node_that_is_back_within_its_session_listens_only_once_it_is_unfenced(unsynced: Unsynced) -> None:
     """Otherwise it would answer, with an empty log maybe, from an image in which its last run still leads."""

@@ -47,6 +47,7 @@ async def test_ids_rise_from_zero_without_gaps_over_blocks() -> None:
     assert [await next_id(ids) for _ in range(2 * BLOCK_SIZE + 5)] == list(range(2 * BLOCK_SIZE + 5))
 
 
+@pytest.mark.long
 async def test_concurrent_callers_over_two_nodes_never_share_an_id() -> None:
     controller = Controller()
     nodes = [ProducerIds(controller.allocate), ProducerIds(controller.allocate)]

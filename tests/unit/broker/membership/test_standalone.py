@@ -341,6 +341,7 @@ def told(fs: FlakyFileSystem, clock: ManualClock) -> list[Point]:
     return points
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 def test_whenever_the_power_fails_what_was_acknowledged_is_there_and_no_request_by_half(
     fs: FlakyFileSystem, clock: ManualClock, unsynced: Unsynced

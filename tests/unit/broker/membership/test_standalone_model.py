@@ -201,4 +201,4 @@ class StandaloneMachine(RuleBasedStateMachine):
 StandaloneMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestStandalone = StandaloneMachine.TestCase
+TestStandalone = pytest.mark.long(StandaloneMachine.TestCase)

@@ -247,6 +247,7 @@ async def test_reassignments_are_begun_in_steps_with_one_answer() -> None:
     assert [each.partition_index for each in listing.partitions] == list(range(PARTITIONS))
 
 
+@pytest.mark.long
 async def test_reassignments_of_more_partitions_than_a_request_may_change_change_none() -> None:
     rig = Rig(image_of(broker(1), broker(2), *topic("t", 1, *[[1]] * (MOST_RECORDS + 1))))
     ctx = cast(Any, SimpleNamespace(controller=OwnController(rig.local)))

@@ -197,6 +197,7 @@ async def test_the_number_of_overlapping_requests_is_bounded(rig: Rig) -> None:
     assert await ids(client) == [*range(1, MAX_OVERLAPPING + 6)]
 
 
+@pytest.mark.long
 async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
     await rig.create("gated", 1, **GATED, max_message_bytes="20000000")
     client = rig.connect()
@@ -294,6 +295,7 @@ async def test_a_large_request_behind_a_long_poll_waits_whole(rig: Rig) -> None:
     assert await ids(client) == [2, 3, 4]
 
 
+@pytest.mark.long
 async def test_a_lost_connection_leaves_nothing_behind(rig: Rig) -> None:
     client = rig.connect()
     client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=30_000))
@@ -311,6 +313,7 @@ async def test_a_lost_connection_leaves_nothing_behind(rig: Rig) -> None:
     assert gone() is None
 
 
+@pytest.mark.long
 async def test_a_connection_closed_with_produce_pending_appends_all_the_same(rig: Rig) -> None:
     await rig.create("gated", 1, **GATED)
     client = rig.connect()

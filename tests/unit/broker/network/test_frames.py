@@ -37,6 +37,7 @@ def receive(frames: FrameBuffer, data: bytes | memoryview, most: int) -> int:
     return count
 
 
+@pytest.mark.long
 @given(st.lists(lengths, max_size=6), st.data())
 def test_frames_come_out_as_they_went_in_and_stay_until_the_next(sizes: list[int], data: st.DataObject) -> None:
     wanted = [of_length(size, number) for number, size in enumerate(sizes)]

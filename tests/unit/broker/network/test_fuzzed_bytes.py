@@ -47,6 +47,7 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.long
 async def test_bodies_of_every_request_and_version(request: pytest.FixtureRequest) -> None:
     chance = random.Random(39)
     async with Rig() as rig:

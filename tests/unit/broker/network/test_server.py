@@ -243,6 +243,7 @@ def servers_bound(
     return bound
 
 
+@pytest.mark.long
 async def test_a_taken_address_leaves_the_data_in_good_order(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]

@@ -88,6 +88,7 @@ async def test_a_flood_of_key_updates_ends_the_connection(rig: Rig, tmp_path: Pa
     assert answered < 2 * MOST_WITHOUT_DATA / CHANGE_BYTES
 
 
+@pytest.mark.long
 async def test_answers_to_key_updates_do_not_pile_up_for_a_client_that_reads_nothing(rig: Rig, tmp_path: Path) -> None:
     """Attack: data now and then, a byte of a request that is never whole, and OpenSSL's answers took all memory."""
     client, records = await shaken(rig, tmp_path)

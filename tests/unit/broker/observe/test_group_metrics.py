@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.logging import Tracebacks
 from broker.observe.collector import MetricsReader
 from broker.observe.group_metrics import OFFSETS_A_STEP
@@ -53,6 +55,7 @@ async def test_lag_is_told_under_kafka_exporters_names() -> None:
         }
 
 
+@pytest.mark.long
 async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> None:
     config = {"group.initial.rebalance.delay.ms": "0", "offsets.retention.minutes": "20"}
     async with Rig(config=config) as rig:

@@ -276,6 +276,7 @@ def codes(results: Any) -> list[tuple[str, str]]:
     return [(one.name, one.error_code.name) for one in results]
 
 
+@pytest.mark.long
 async def test_controller_mutation_rate_refuses_partitions_while_some_are_owed(rig: Rig) -> None:
     await set_quota(rig, "controller_mutation_rate", 1.0, client_id="test")
     client = rig.connect()

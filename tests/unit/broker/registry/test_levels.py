@@ -231,6 +231,7 @@ def parsed(kind: str, text: str) -> Parsed:
     return avro.parse(Given(text)) if kind == "AVRO" else json_schema.parse(Given(text))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "schemas"), [("AVRO", avro_schemas), ("JSON", json_parts)], ids=["avro", "json"])
 def test_full_is_both_and_transitive_implies_the_plain_level(kind: str, schemas: st.SearchStrategy[Any]) -> None:
     @settings(max_examples=150, deadline=None)

@@ -47,6 +47,7 @@ def ask_to_delete(client: Client, topic: str) -> None:
     client.send("delete_topics", 6, **fields)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", [None, *Unsynced])
 async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsynced | None) -> None:
     """The topic is either there with its records, or all of it is gone, and its name is free."""

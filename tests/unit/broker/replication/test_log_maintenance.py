@@ -137,6 +137,7 @@ async def test_a_checkpoint_that_finds_no_room_is_no_bug_and_is_written_the_next
     assert checkpoint(hosted.rig, "replication-offset-checkpoint") == ["t 0 1"]
 
 
+@pytest.mark.long
 async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail_first(log: UnifiedLog, high_watermark: int) -> int:
         if log.topic == "t":

@@ -119,6 +119,7 @@ async def test_a_log_made_late_has_the_newest_configuration() -> None:
         assert (config.max_message_bytes, config.segment_index_bytes) == (2000, 8000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_a_topic_cut_short_by_a_power_failure_is_there_with_its_logs_or_not_at_all(unsynced: Unsynced) -> None:
     outcomes = set()
@@ -231,6 +232,7 @@ async def test_a_topic_made_anew_in_the_same_write_has_nothing_of_the_old_one() 
         assert len([name for name in folders(rig, "t") if name.endswith("-delete")]) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_one(unsynced: Unsynced) -> None:
     outcomes = set()

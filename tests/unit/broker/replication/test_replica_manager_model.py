@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
@@ -240,6 +241,7 @@ def config(topic: str, value: str) -> ConfigRecord:
     return ConfigRecord(resource_type=2, resource_name=topic, name=MOST_BYTES, value=value)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
 async def test_the_hosted_partitions_are_those_of_the_image(seed: int) -> None:

@@ -179,6 +179,7 @@ async def test_a_wait_ends_when_a_partition_that_was_idle_has_something_to_read(
         assert [place for place, _ in consumer.hear()] == [("t", 0)]
 
 
+@pytest.mark.long
 async def test_idle_partitions_are_not_looked_at_and_are_forgotten_with_their_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

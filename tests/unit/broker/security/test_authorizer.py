@@ -111,6 +111,7 @@ ACLS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(ACLS, st.sets(st.integers(0, 11)), PRINCIPALS, HOSTS, OPERATIONS, NAMES, st.booleans())
 def test_decisions_are_those_of_a_walk_over_all_acls(
@@ -133,6 +134,7 @@ UNIVERSE = ["a", "ac", "ab", "abc", "b", "bc", "x"]
 """For each pattern that the test makes there is a name here that only this one and its beginnings cover."""
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(

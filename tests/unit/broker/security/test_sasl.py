@@ -161,6 +161,7 @@ async def test_a_plaintext_listener_has_no_gate(rig: Rig) -> None:
     assert rig.connect().connection.dispatcher is rig.node.dispatcher
 
 
+@pytest.mark.long
 @given(frames=st.lists(st.binary(max_size=40), min_size=1, max_size=3))
 async def test_any_bytes_before_authentication_close_the_connection_or_wait(frames: list[bytes]) -> None:
     async with Rig(config=CONFIG) as rig:

@@ -309,5 +309,5 @@ class InFlightAgainstModel(RuleBasedStateMachine):
         assert seen == {offset: (one.state, one.count, one.member) for offset, one in self.model.items()}
 
 
-TestInFlightAgainstModel = InFlightAgainstModel.TestCase
+TestInFlightAgainstModel = pytest.mark.long(InFlightAgainstModel.TestCase)
 TestInFlightAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -206,6 +206,7 @@ async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> N
     assert dict(letter.headers)[b"__dlq.errors.message"] == b"Offset rejected by client."
 
 
+@pytest.mark.long
 async def test_a_dead_letter_queue_is_created_where_the_broker_is_told_to() -> None:
     async with Rig(config={**CONFIG, "errors.deadletterqueue.auto.create.topics.enable": "true"}) as rig:
         shared = await Shared(rig).started({"errors.deadletterqueue.topic.name": "dlq.t"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.tiering.inspection import tier_status
 from protocol.remote_storage.segment import RemoteSegment, State
 from storage.tier.counts import Count
@@ -29,6 +31,7 @@ async def test_only_the_leader_copies_and_all_replicas_lose_what_is_copied() -> 
         assert await cluster.read_all() == VALUES
 
 
+@pytest.mark.long
 async def test_who_leads_next_goes_on_copying() -> None:
     async with TieredCluster() as cluster:
         await cluster.create_tiered(replicas=(2, 1, 3))
@@ -45,6 +48,7 @@ async def test_who_leads_next_goes_on_copying() -> None:
         assert await cluster.read_all() == VALUES * 2
 
 
+@pytest.mark.long
 async def test_an_empty_replica_copies_only_what_is_local_on_its_leader() -> None:
     async with TieredCluster() as cluster:
         await cluster.create_tiered(replicas=(2, 1))
@@ -84,6 +88,7 @@ async def test_a_replica_that_was_away_while_its_next_records_were_tiered_begins
         assert await cluster.read_all() == VALUES * 2
 
 
+@pytest.mark.long
 async def test_the_leader_answers_a_follower_offset_moved_to_tiered_storage() -> None:
     """With the high watermark and the log's start, as Kafka's followers need them; nothing is read from the store."""
     async with TieredCluster() as cluster:
@@ -189,6 +194,7 @@ async def half_copied(cluster: TieredCluster, copies: HeldLane) -> RemoteSegment
     return begun
 
 
+@pytest.mark.long
 async def test_a_copy_is_finished_though_another_broker_leads_meanwhile() -> None:
     cluster = TieredCluster()
     cluster.nodes[2].workers = copies = HeldLane("remote copies")
@@ -205,6 +211,7 @@ async def test_a_copy_is_finished_though_another_broker_leads_meanwhile() -> Non
         assert await cluster.read_all() == VALUES
 
 
+@pytest.mark.long
 async def test_what_a_dead_leader_has_left_half_copied_is_removed_once_its_time_is_over() -> None:
     cluster = TieredCluster()
     cluster.nodes[2].workers = copies = HeldLane("remote copies")
@@ -234,6 +241,7 @@ async def test_a_copy_that_another_broker_has_removed_before_it_was_finished_lea
         assert cluster.stored() == []
 
 
+@pytest.mark.long
 async def test_an_unclean_election_leaves_what_the_new_leader_has_and_loses_nothing_of_that() -> None:
     """The old leader had copied further; its replica begins anew, from the log's start."""
     async with TieredCluster() as cluster:

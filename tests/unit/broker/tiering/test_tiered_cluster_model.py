@@ -163,7 +163,7 @@ class LongTieredClusterMachine(TieredClusterMachine):
     """The same, for many and longer lives."""
 
 
-TestTieredCluster = TieredClusterMachine.TestCase
+TestTieredCluster = pytest.mark.long(TieredClusterMachine.TestCase)
 TestTieredCluster.settings = SHORT
 TestTieredClusterForLong = pytest.mark.torture(LongTieredClusterMachine.TestCase)
 TestTieredClusterForLong.settings = settings(SHORT, derandomize=False, max_examples=40, stateful_step_count=30)

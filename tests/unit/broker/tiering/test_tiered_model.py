@@ -244,7 +244,7 @@ class LongTieredMachine(TieredMachine):
     """The same, for many and longer lives."""
 
 
-TestTiered = TieredMachine.TestCase
+TestTiered = pytest.mark.long(TieredMachine.TestCase)
 TestTiered.settings = SHORT
 TestTieredForLong = pytest.mark.torture(LongTieredMachine.TestCase)
 TestTieredForLong.settings = settings(SHORT, derandomize=False, max_examples=1000, stateful_step_count=40)

@@ -70,6 +70,7 @@ def survived(fs: MemoryFileSystem) -> list[int]:
         process.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unsynced", "seed"), [(None, 0), *((each, 0) for each in Unsynced), (Unsynced.ANY, 1)])
 def test_at_any_operation_the_power_may_fail(unsynced: Unsynced | None, seed: int) -> None:
     """Or only the process ends; but what the next start has shown is there after a power failure too."""

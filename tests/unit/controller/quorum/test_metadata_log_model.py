@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -200,4 +201,4 @@ class MetadataLogMachine(RuleBasedStateMachine):
 MetadataLogMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestMetadataLog = MetadataLogMachine.TestCase
+TestMetadataLog = pytest.mark.long(MetadataLogMachine.TestCase)

@@ -68,6 +68,7 @@ def loaded(log: MemoryLog, rows: Any) -> Traced:
     return state
 
 
+@pytest.mark.long
 @given(st.lists(BATCHES, max_size=20))
 def test_the_state_is_that_of_replaying_every_record(batches: list[tuple[Any, ...]]) -> None:
     log = MemoryLog()

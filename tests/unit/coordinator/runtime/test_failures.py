@@ -174,6 +174,7 @@ async def test_a_bug_in_effects_starts_the_shard_over() -> None:
     assert await rig.numbers() == {"a": 1}
 
 
+@pytest.mark.long
 async def test_a_bug_in_replay_leaves_no_half_applied_state_behind() -> None:
     rig = await Rig().start()
     with pytest.raises(UnknownServerError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def by_offset(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
     return found
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(BATCHES, max_size=5), max_size=5), st.integers(0, 20))
 def test_the_highest_delivery_count_wins_and_then_the_highest_state(writes: list[list[StateBatch]], start: int) -> None:
     merged: tuple[StateBatch, ...] = ()

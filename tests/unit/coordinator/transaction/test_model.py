@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -286,7 +287,7 @@ class Coordinator(RuleBasedStateMachine):
                     assert open_ones.setdefault(producer_id, owners[value]) is owners[value]
 
 
-TestCoordinator = Coordinator.TestCase
+TestCoordinator = pytest.mark.long(Coordinator.TestCase)
 TestCoordinator.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

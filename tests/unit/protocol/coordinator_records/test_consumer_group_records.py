@@ -205,6 +205,7 @@ def test_the_epochs_of_partitions_are_a_tag_of_each_topic_as_kafka_44_writes_the
     assert CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(data) == value
 
 
+@pytest.mark.long
 def test_a_record_may_have_more_elements_than_a_request() -> None:
     wide = {UUID(int=number): frozenset({1, 2}) for number in range(1, MOST_ELEMENTS + 2)}
     cases: tuple[tuple[RecordSchema[Any, Any], object], ...] = (

@@ -82,6 +82,7 @@ def test_nobody_overtakes_a_thread_that_waits_for_bytes() -> None:
     assert order == ["large", "small"]
 
 
+@pytest.mark.long
 def test_many_threads_together_hold_no_more_than_one_large_section() -> None:
     packed = compress(Compression.ZSTD, bytes(3 * SHARE_BYTES))
 

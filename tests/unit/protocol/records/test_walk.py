@@ -39,6 +39,7 @@ def test_walks_agree_on_what_is_well_formed(records: list[Record]) -> None:
         assert_agree(walk, shapes)
 
 
+@pytest.mark.long
 @given(record_lists(), st.data())
 @settings(max_examples=200)
 def test_the_fast_walk_accepts_nothing_that_the_exact_one_refuses(records: list[Record], data: st.DataObject) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -234,4 +235,4 @@ class CleanerMachine(RuleBasedStateMachine):
 CleanerMachine.TestCase.settings = settings(
     max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestCleaner = CleanerMachine.TestCase
+TestCleaner = pytest.mark.long(CleanerMachine.TestCase)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import invariant, rule
 
@@ -105,4 +106,4 @@ class ShortCleanerMachine(CleanerMachine):
 ShortCleanerMachine.TestCase.settings = settings(
     max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestShortCleaner = ShortCleanerMachine.TestCase
+TestShortCleaner = pytest.mark.long(ShortCleanerMachine.TestCase)

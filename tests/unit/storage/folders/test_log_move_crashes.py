@@ -80,6 +80,7 @@ async def moved_with_appends(keep: set[int]) -> tuple[int, list[Promise]]:
     return count, promises
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_whenever_the_power_fails_there_is_one_log_with_all_that_was_promised(unsynced: Unsynced) -> None:
     total, _ = await moved_with_appends(set())

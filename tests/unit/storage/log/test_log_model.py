@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -171,7 +172,7 @@ class LogMachine(RuleBasedStateMachine):
 LogMachine.TestCase.settings = settings(
     max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestLog = LogMachine.TestCase
+TestLog = pytest.mark.long(LogMachine.TestCase)
 
 
 def test_what_is_appended_below_an_old_recovery_point_is_scanned_and_synced_by_a_load() -> None:

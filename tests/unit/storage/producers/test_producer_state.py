@@ -83,6 +83,7 @@ class Log:
         }
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.tuples(

@@ -83,6 +83,7 @@ async def test_records_are_compared_and_written_off_the_loop(monkeypatch: pytest
     ]
 
 
+@pytest.mark.long
 async def test_the_journal_leaves_out_the_oldest_entries_if_all_would_cost_too_much(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

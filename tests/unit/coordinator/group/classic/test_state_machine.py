@@ -10,6 +10,7 @@ import asyncio
 from asyncio import AbstractEventLoop, Future
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -260,5 +261,5 @@ def durable(group: ClassicGroup) -> tuple[Any, ...]:
     return group.state, group.generation, group.protocol_name, group.leader_id, members, chosen
 
 
-TestGroup = GroupMachine.TestCase
+TestGroup = pytest.mark.long(GroupMachine.TestCase)
 TestGroup.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

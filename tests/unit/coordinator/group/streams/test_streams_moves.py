@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ class World:
             assert self.rig.streams.state_name == "Stable"
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEP, max_size=30))
 def test_tasks_move_safely(steps: Sequence[tuple[str, str]]) -> None:
