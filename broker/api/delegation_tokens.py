@@ -65,6 +65,7 @@ def principal_of(text: str) -> Principal:
 
 
 NO_TIME = -1
+"""The time in an answer of the broker that was asked; a controller that refuses a request tells 0."""
 
 
 async def _create_delegation_token(
@@ -131,12 +132,13 @@ def _created_token_response(token: DelegationTokenRecord, tokens: TokenSettings)
 def _failed_as_a_whole(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
+    no_time = 0 if isinstance(error, DelegationTokenDisabled) else NO_TIME
     return CreateDelegationTokenResponse(
         error_code=error.code,
         **_principal_fields(_owner(ctx, request), ctx.connection.principal),
-        issue_timestamp=NO_TIME,
-        expiry_timestamp=NO_TIME,
-        max_timestamp=NO_TIME,
+        issue_timestamp=no_time,
+        expiry_timestamp=no_time,
+        max_timestamp=no_time,
         token_id="",
         hmac=b"",
         throttle_time=ZERO,
@@ -163,7 +165,17 @@ def _renewed_token_response(expires_ms: int) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(error_code=ErrorCode.none, expiry_timestamp=expires_ms, throttle_time=ZERO)
 
 
-renew_delegation_token = Handler(_renew_delegation_token, first=require_token_client)
+def _no_time(error: KafkaError) -> int:
+    return NO_TIME if isinstance(error, UnsupportedByAuthentication) else 0
+
+
+renew_delegation_token = Handler(
+    _renew_delegation_token,
+    failed=lambda _ctx, _request, error: RenewDelegationTokenResponse(
+        error_code=error.code, expiry_timestamp=_no_time(error), throttle_time=ZERO
+    ),
+    first=require_token_client,
+)
 
 
 async def _expire_delegation_token(
@@ -183,7 +195,13 @@ def _expired_token_response(expires_ms: int) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(error_code=ErrorCode.none, expiry_timestamp=expires_ms, throttle_time=ZERO)
 
 
-expire_delegation_token = Handler(_expire_delegation_token, first=require_token_client)
+expire_delegation_token = Handler(
+    _expire_delegation_token,
+    failed=lambda _ctx, _request, error: ExpireDelegationTokenResponse(
+        error_code=error.code, expiry_timestamp=_no_time(error), throttle_time=ZERO
+    ),
+    first=require_token_client,
+)
 
 
 IN_A_TURN = 500

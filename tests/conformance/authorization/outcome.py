@@ -51,6 +51,8 @@ def _own(value: dict[str, Any], trail: tuple[str, ...]) -> Iterator[str]:
             yield f"{about} {code}".strip()
         elif name.endswith("authorized_operations") and code != -(2**31):
             yield f"{about} may {code:b}".strip()
+        elif name == "expiry_timestamp" and code <= 0:
+            yield f"{about} expires at {code}".strip()
         elif name in ("configs", "members") and code:
             yield f"{about} has {name}"
 
