@@ -108,6 +108,8 @@ async def _pieces(
             found = [
                 one for one in await search.find(min(left, AT_ONCE), asked) if one.record.offset < ends[one.partition]
             ]
+            if search.failed:
+                raise UnfinishedError("; ".join(search.failed.values()))
             if search.positions == at or piece.budget.passed_over or any(one.left_out != NOTHING for one in found):
                 raise UnfinishedError("a record is larger than what may be read at a time")
             positions |= search.positions

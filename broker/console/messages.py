@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -151,7 +152,8 @@ async def messages(ask: Ask) -> Values:
             except FilterError as error:
                 found, problem_of_filter = Read((), before, 0), str(error)
     schemas, problem = await schemas_for(ask, found.records, form)
-    at_end = all(found.positions[one.partition] >= one.end for one in partitions if one.partition in before)
+    read_on = [one for one in partitions if one.partition in before and one.partition not in found.failed]
+    at_end = all(found.positions[one.partition] >= one.end for one in read_on)
     given = {name: value for name, value in ask.given.items() if name not in ("at", "done")}
     starts = {one.partition: one.start for one in partitions}
     earlier = {index: max(offset - share, starts[index]) for index, offset in before.items()}
@@ -162,7 +164,7 @@ async def messages(ask: Ask) -> Values:
         "topic": topic.name,
         "partition_count": topic.partition_count,
         "read_partitions": len(seen),
-        "not_shown": not_shown(seen),
+        "not_shown": not_shown([replace(one, unknown=found.failed.get(one.partition, one.unknown)) for one in seen]),
         "rows": order.sort(await rows_of(ask, found.records, form, schemas)),
         "problem": problem,
         "stopped": found.stopped,

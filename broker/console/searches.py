@@ -6,7 +6,7 @@ Never more than a bounded number is looked through, and for a bounded time; wher
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from broker.console.ask import Ask
@@ -15,6 +15,7 @@ from broker.console.formats import as_json, field_of, same_as_text
 from broker.console.registry import RegistryError, Schemas, framed_parts
 from broker.testkit.control.budget import JSON_WORK, Budget
 from broker.testkit.control.topic_reader import Found, TopicReader
+from protocol.errors import KafkaError
 from protocol.records.build import Record
 
 LIMIT = 50
@@ -63,7 +64,7 @@ class Read:
     """Records, and the next offset of each partition; `searched` is how many offsets were looked at.
 
     `stopped` says why no more were, where there may be more; `refused` for how many records the expression has no
-    answer, and `why` what was wrong first.
+    answer, and `why` what was wrong first. `failed` says, by partition, why it was not read on.
     """
 
     records: Sequence[Found]
@@ -72,6 +73,7 @@ class Read:
     stopped: str = ""
     refused: int = 0
     why: str = ""
+    failed: Mapping[int, str] = field(default_factory=dict)
 
 
 def wanted_of(ask: Ask) -> Wanted:
@@ -85,12 +87,15 @@ def is_committed(ask: Ask) -> bool:
 async def read(ask: Ask, topic: str, positions: Mapping[int, int], share: int, *, committed: bool) -> Read:
     """Read `share` records of each partition, within the budget."""
     found: list[Found] = []
-    after = dict(positions)
+    after, failed = dict(positions), dict[int, str]()
     for index, offset in positions.items():
         reader = RecordReader(ask.node, topic, {index: offset}, committed=committed, budget=ask.budget)
-        found += await reader.read(share)
+        try:
+            found += await reader.read(share)
+        except KafkaError as error:
+            failed[index] = str(error)
         after |= reader.positions
-    return Read(in_time(found), after, len(found), COSTLY if ask.budget.is_spent else "")
+    return Read(in_time(found), after, len(found), COSTLY if ask.budget.is_spent else "", failed=failed)
 
 
 class Search:
@@ -99,6 +104,7 @@ class Search:
     Attributes:
         positions: the next offset of each partition.
         searched: how many offsets were looked at.
+        failed: why a partition was not read on.
         is_late: the time is over.
     """
 
@@ -111,6 +117,7 @@ class Search:
         self._until_ms = self._clock.monotonic_ms() + SEARCH_MS
         self.positions = dict(positions)
         self.searched = 0
+        self.failed: dict[int, str] = {}
 
     @property
     def is_late(self) -> bool:
@@ -131,7 +138,11 @@ class Search:
             )
             while len(found) < most and self.searched < SEARCHED and not (budget.is_spent or self.is_late):
                 before = reader.positions[index]
-                part = await reader.read_some(index, most - len(found) if asked is None else FILTERED_AT_ONCE)
+                try:
+                    part = await reader.read_some(index, most - len(found) if asked is None else FILTERED_AT_ONCE)
+                except KafkaError as error:
+                    self.failed[index] = str(error)
+                    break
                 if part is not None and asked is not None:
                     part, reader.positions[index] = await self._passing(
                         asked, part, most - len(found), reader.positions[index]
@@ -170,7 +181,7 @@ async def search(ask: Ask, topic: str, positions: Mapping[int, int], wanted: Wan
     else:
         found = await searching.find(LIMIT, None)
     stopped = COSTLY if ask.budget.is_spent else LATE if searching.is_late else ""
-    return Read(in_time(found), searching.positions, searching.searched, stopped, refused, why)
+    return Read(in_time(found), searching.positions, searching.searched, stopped, refused, why, searching.failed)
 
 
 def in_time(found: Sequence[Found]) -> list[Found]:

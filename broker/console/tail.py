@@ -65,6 +65,7 @@ async def tail(again: AskAgain, request: web.Request, render: Render, filtered: 
         return wanted.matches(reader.budget, record)
 
     reader = RecordReader(ask.node, topic, positions, committed=committed, keep=keep)
+    await reader.leave_out_what_is_refused()
     sent = Sent({"Content-Type": "text/event-stream"})
     await sent.answer.prepare(request)
     tail = _Tail(again, sent, reader, render)

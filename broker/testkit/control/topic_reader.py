@@ -17,7 +17,7 @@ from broker.replication.partition import NO_LEADER_EPOCH, Partition
 from broker.replication.waits import DelayedFetch, PartitionFetch
 from broker.testkit.control.budget import MOST, Budget, SpentError
 from broker.testkit.inspection.partitions import leader_of
-from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from protocol.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from protocol.metadata.topics import NO_LEADER
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
@@ -177,6 +177,17 @@ class TopicReader:
         self._ends[index] = one.last_stable_offset if self._committed else one.high_watermark
         assert one.records is None or isinstance(one.records, bytes | memoryview)
         return Piece(one.records or b"", offset, self._ends[index], one.aborted_transactions or ())
+
+    async def leave_out_what_is_refused(self) -> None:
+        """Read on without the partitions that other brokers do not give. Raises KafkaError if there are no others."""
+        for index in list(self.positions):
+            if (leader := self._elsewhere(index)) is not None:
+                try:
+                    await self._piece_at(leader, index)
+                except KafkaError:
+                    if len(self.positions) == 1:
+                        raise
+                    del self.positions[index]
 
     async def wait(self) -> None:
         """Return when there may be more to read. It waits for ever."""

@@ -12,6 +12,8 @@ from typing import TypeVar
 import pytest
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 
+from broker.testkit.control import topic_reader
+from protocol.errors import TopicAuthorization
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, MINUTE, TRANSACTION, Cluster, Producer
@@ -131,6 +133,26 @@ async def test_a_partition_whose_leader_has_gone_is_named() -> None:
         async with browser.session.get(f"/download?topic=t&at={at}") as answer:
             lines = (await during(cluster, answer.read())).splitlines()
     assert len(lines) == ALL_PARTITIONS - len(gone)
+
+
+async def test_what_another_broker_refuses_keeps_no_page_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker needs READ to fetch from another one, which an operator may not have given it."""
+
+    async def refused(_reach: object, broker_id: int, _call: object) -> None:
+        raise TopicAuthorization(f"broker {broker_id} answers: not you")
+
+    async with filled() as (cluster, browser):
+        monkeypatch.setattr(topic_reader, "ask_by", refused)
+        here = [index for index in range(ALL_PARTITIONS) if cluster.leader(index) == 2]
+        for query in ("", "&key=key-0&from=oldest"):
+            page = await text(cluster, browser, f"/messages?topic=t{query}")
+            for index in range(ALL_PARTITIONS):
+                assert (f"value-{index}-0" in page) == (index in here)
+                assert (f"t-{index} cannot be read: broker" in page) == (index not in here)
+        assert "not you" in await text(cluster, browser, "/download?topic=t&from=oldest", 413)
+        async with browser.session.get("/tail?topic=t") as answer:
+            append(cluster, here[0], b"new")
+            assert "new" in (await during(cluster, answer.content.readuntil(b"\n\n"))).decode()
 
 
 @pytest.mark.parametrize("node_id", NODES)
