@@ -16,7 +16,7 @@ from broker.http.hosts import KnownHosts
 from broker.network.request import UnknownClientError
 from broker.registry.calls import Answer, Asked
 from broker.registry.errors import Code, RegistryError
-from broker.registry.faults import struck
+from broker.registry.faults import MEDIA_TYPE, struck
 from broker.registry.reads import RawText
 from broker.registry.records import compact
 from broker.registry.registry import Registry, failed
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from broker.network.request import Principal
     from broker.node import Node
 
-MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 MEDIA_TYPES = (MEDIA_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
 LARGEST_BODY_BYTES = 2 << 20
 """More than the largest schema takes, as JSON in JSON."""

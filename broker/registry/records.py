@@ -83,9 +83,9 @@ def packed(value: Any) -> bytes:
     return compact(value).encode(errors="surrogatepass")
 
 
-def compact(value: Any) -> str:
-    """JSON without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def compact(value: Any, *, in_order: bool = False) -> str:
+    """JSON without spaces; with `in_order`, the names of each object in alphabetical order."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=in_order)
 
 
 def schema_record(

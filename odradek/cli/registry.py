@@ -95,6 +95,8 @@ def get(
     if used_by:
         _print_users(client, out, str(subject), version)
         return
+    if subject and deleted and version == "latest" and client.ask(subject_path(subject, "versions")) is None:
+        version = str(client.send("GET", subject_path(subject, "versions"), deleted=True)[-1])  # all are deleted
     path = subject_path(subject, "versions", version) if subject else f"/schemas/ids/{schema_id}"
     found = client.send("GET", f"/schemas/guids/{guid}" if guid else path, deleted=deleted or None)
     if out.as_json:

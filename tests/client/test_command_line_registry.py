@@ -78,6 +78,8 @@ def test_schemas_are_registered_refused_and_deleted(brokers: tuple[Broker, Broke
     assert odradek.told("delete", "o-value", "--permanent", "--version", "latest", "-y").endswith(
         "2 deleted for good\n"
     )
+    assert odradek.run("get", "by-value")[0] == 1
+    assert json.loads(odradek.told("get", "by-value", "--deleted")) == ORDER
     rows = odradek.json("list", "--versions", "--deleted")
     assert [(row["subject"], row["version"], row["deleted"]) for row in rows] == [
         ("by-value", 1, True),

@@ -35,7 +35,7 @@ class JsonSchema:
         return self.text
 
     def normalized(self) -> str:
-        return compact(_sorted(self.source))
+        return compact(self.source, in_order=True)
 
     def formatted(self, _name: str) -> str:
         return self.text
@@ -44,12 +44,6 @@ class JsonSchema:
         found = differences(writer.document.root, self.document.root, policy, work)
         refused = [each.text for each in found if not each.kind.is_allowed(policy)]
         return list(dict.fromkeys(refused))
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
 def parse(given: Given) -> JsonSchema:
@@ -80,6 +74,4 @@ def _check_references(document: Document, source: Any) -> None:
             base = id_of(part, base)
             if isinstance(part.get("$ref"), str):
                 document.referred(Node("$ref", part, base, document))
-            rest += [
-                (each, base) for name, each in part.items() if name not in ("enum", "const", "default", "examples")
-            ]
+            rest += [(each, base) for name, each in part.items() if name not in _VALUES]

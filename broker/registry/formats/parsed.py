@@ -7,7 +7,7 @@ is done in threads; none of it may wait for anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -122,9 +122,3 @@ def read_json(text: str) -> Any:
             for part in (each.values() if isinstance(each, dict) else each)
         ]
     return value
-
-
-def only_texts(values: Mapping[str, Any], name: str) -> list[str]:
-    """A list of texts in a schema; what else is there does not count."""
-    found = values.get(name)
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
