@@ -22,7 +22,7 @@ More = Mapping[str, Any]
 
 
 def given(body: Mapping[str, Any], names: Iterable[str] = PARTS) -> dict[str, Any]:
-    """The metadata and rules that a body has by these names. Raises RegistryError for what is neither."""
+    """The metadata and rules that a body has by these names, without what is empty in them. Raises RegistryError."""
     found = {name: body[name] for name in names if body.get(name) is not None}
     for name, value in found.items():
         if name.lower().endswith("ruleset"):
@@ -33,7 +33,14 @@ def given(body: Mapping[str, Any], names: Iterable[str] = PARTS) -> dict[str, An
                 f"{name}: expected an object with tags (lists of texts by name), properties (texts by name) and "
                 "sensitive (a list of texts)",
             )
-    return found
+    return {name: _without_empty(value) for name, value in found.items()}
+
+
+def _without_empty(value: Any) -> Any:
+    """Clients write what they do not have as null, or as an empty list or object."""
+    if isinstance(value, dict):
+        return {name: _without_empty(each) for name, each in value.items() if each not in (None, [], {})}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
 def _is_metadata(value: Any) -> bool:

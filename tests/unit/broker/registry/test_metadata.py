@@ -21,6 +21,8 @@ async def test_a_schema_without_metadata_and_rules_is_the_one_that_has_them() ->
         assert await asking.register("s", A) == first
         found = await asking.ask("POST", "/subjects/s", body(A))
         assert (found["id"], found["metadata"], found["ruleSet"]) == (first["id"], MINE, RULES)
+        padded: dict[str, Any] = {**MINE, "tags": None, "sensitive": []}
+        assert await asking.register("s", A, metadata=padded) == first
         assert (await asking.register("s", A, metadata=YOURS))["version"] == 2
         assert await asking.code("POST", "/subjects/s", body(B, metadata=MINE)) == 40403
 
