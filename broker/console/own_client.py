@@ -7,6 +7,8 @@ each other, once this node has found that the user may ask for it.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -18,8 +20,9 @@ from broker.peers.call import entity_call
 from broker.peers.leaders import ask as ask_peer
 from broker.testkit.control.endpoint import ControlError
 from protocol.api.table import API_BY_KEY
-from protocol.errors import UnknownServerError, type_by_code
+from protocol.errors import KafkaError, UnknownServerError, type_by_code
 from protocol.schema import Entity
+from protocol.topic_partition import PartitionKey
 
 CLIENT_ID = "odradek-console"
 TIMEOUT_MS = 60_000.0
@@ -62,6 +65,26 @@ async def ask_at(ask: Ask, broker_id: int | None, request: Entity) -> Any:
         return await ask_broker(ask, request)
     assert broker_id is not None
     return await ask_peer(ask.node.cluster.peers.reach, broker_id, request, lowest=0, timeout_ms=TIMEOUT_MS)
+
+
+async def answers_of(ask: Ask, questions: Sequence[tuple[int, Entity]]) -> list[Any]:
+    """The answer of each broker to a question, as `ask_at` has it; None if it does not answer."""
+
+    async def answer(broker_id: int, request: Entity) -> Any:
+        try:
+            return await ask_at(ask, broker_id, request)
+        except (ControlError, KafkaError):
+            return None
+
+    return await asyncio.gather(*(answer(*question) for question in questions))
+
+
+def by_broker(wanted: Iterable[tuple[int, PartitionKey]]) -> dict[int, list[PartitionKey]]:
+    """Which partitions to ask each broker for."""
+    at: dict[int, list[PartitionKey]] = {}
+    for broker_id, key in wanted:
+        at.setdefault(broker_id, []).append(key)
+    return at
 
 
 def require(answered: Any, parameter: str | None = None) -> None:

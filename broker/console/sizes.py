@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic, DescribeLogDirsRequest
 
 from broker.console.ask import Ask
-from broker.console.own_client import ask_at
-from broker.testkit.control.endpoint import ControlError
-from protocol.errors import KafkaError
+from broker.console.own_client import answers_of, by_broker
 from protocol.topic_partition import PartitionKey, by_topic
 
 Sizes = Mapping[tuple[int, PartitionKey], int]
@@ -19,25 +16,22 @@ Sizes = Mapping[tuple[int, PartitionKey], int]
 
 async def sizes_at(ask: Ask, wanted: Iterable[tuple[int, PartitionKey]]) -> Sizes:
     """The sizes of replicas: each broker is asked for its own."""
-    at: dict[int, list[PartitionKey]] = {}
-    for broker, key in wanted:
-        at.setdefault(broker, []).append(key)
-    told = await asyncio.gather(*(_sizes_at(ask, broker, keys) for broker, keys in at.items()))
-    return {(broker, key): size for broker, of in zip(at, told, strict=True) for key, size in of.items()}
-
-
-async def _sizes_at(ask: Ask, broker: int, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:
-    topics = tuple(
-        DescribableLogDirTopic(topic=name, partitions=tuple(indexes)) for name, indexes in by_topic(keys).items()
-    )
-    try:
-        answer = await ask_at(ask, broker, DescribeLogDirsRequest(topics=topics))
-    except (ControlError, KafkaError):
-        return {}
+    at = by_broker(wanted)
+    told = await answers_of(ask, [(broker, _request(keys)) for broker, keys in at.items()])
     return {
-        (topic.name, one.partition_index): one.partition_size
+        (broker, (topic.name, one.partition_index)): one.partition_size
+        for broker, answer in zip(at, told, strict=True)
+        if answer is not None
         for folder in answer.results
         for topic in folder.topics
         for one in topic.partitions
         if not one.is_future_key
     }
+
+
+def _request(keys: Sequence[PartitionKey]) -> DescribeLogDirsRequest:
+    return DescribeLogDirsRequest(
+        topics=tuple(
+            DescribableLogDirTopic(topic=name, partitions=tuple(indexes)) for name, indexes in by_topic(keys).items()
+        )
+    )

@@ -5,7 +5,6 @@ Leaders are asked by ListOffsets, so those of Apache Kafka tell it, too. What ma
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
@@ -17,12 +16,10 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from broker.authorization.console_table import EVERYTHING
 from broker.config.resource_configs import topic_value
 from broker.console.ask import Ask, Values, allowed
-from broker.console.own_client import ask_at
+from broker.console.own_client import answers_of, by_broker
 from broker.console.tables import arranged, numbers, texts
-from broker.testkit.control.endpoint import ControlError
 from metadata.acls import ResourceType
 from metadata.configs import ResourceType as Configured
-from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey, by_topic
 
 ON_A_PAGE = 50
@@ -76,16 +73,20 @@ def _row(key: PartitionKey, leader: int, told: Offsets) -> dict[str, Any]:
 
 async def _offsets(ask: Ask, leaders: Mapping[PartitionKey, int]) -> Offsets:
     """What the leaders tell; one that does not answer is left out."""
-    at: dict[int, list[PartitionKey]] = {}
-    for key, leader in leaders.items():
-        if leader >= 0:
-            at.setdefault(leader, []).append(key)
+    at = by_broker((leader, key) for key, leader in leaders.items() if leader >= 0)
     asked = [(broker, which) for broker in at for which in (FIRST, END, LOCAL, COPIED)]
-    told = await asyncio.gather(*(_offsets_at(ask, broker, at[broker], which) for broker, which in asked))
-    return {(key, which): offset for (_, which), of in zip(asked, told, strict=True) for key, offset in of.items()}
+    told = await answers_of(ask, [(broker, _request(at[broker], which)) for broker, which in asked])
+    return {
+        ((topic.name, one.partition_index), which): one.offset
+        for (_, which), answer in zip(asked, told, strict=True)
+        if answer is not None
+        for topic in answer.topics
+        for one in topic.partitions
+        if one.error_code is ErrorCode.none and one.offset >= 0
+    }
 
 
-async def _offsets_at(ask: Ask, broker: int, keys: Sequence[PartitionKey], which: int) -> dict[PartitionKey, int]:
+def _request(keys: Sequence[PartitionKey], which: int) -> ListOffsetsRequest:
     topics = tuple(
         ListOffsetsTopic(
             name=name,
@@ -96,14 +97,4 @@ async def _offsets_at(ask: Ask, broker: int, keys: Sequence[PartitionKey], which
         )
         for name, indexes in by_topic(keys).items()
     )
-    request = ListOffsetsRequest(replica_id=CLIENT, isolation_level=0, topics=topics, timeout=TIMEOUT)
-    try:
-        answer = await ask_at(ask, broker, request)
-    except (ControlError, KafkaError):
-        return {}
-    return {
-        (topic.name, one.partition_index): one.offset
-        for topic in answer.topics
-        for one in topic.partitions
-        if one.error_code is ErrorCode.none and one.offset >= 0
-    }
+    return ListOffsetsRequest(replica_id=CLIENT, isolation_level=0, topics=topics, timeout=TIMEOUT)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from protocol.remote_storage.segment import State
@@ -152,9 +152,7 @@ class TieredClusterMachine(RuleBasedStateMachine):
 SHORT = settings(
     max_examples=5,
     stateful_step_count=12,
-    deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate),  # to shrink a life takes minutes
 )
 

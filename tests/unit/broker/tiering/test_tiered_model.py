@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.doubles.clock import ManualClock, settle
@@ -233,9 +233,7 @@ class TieredMachine(RuleBasedStateMachine):
 SHORT = settings(
     max_examples=30,
     stateful_step_count=20,
-    deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate),  # to shrink a life takes minutes
 )
 
