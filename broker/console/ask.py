@@ -86,6 +86,8 @@ def _operations(api: str, resource_type: ResourceType) -> tuple[list[AclOperatio
 
 
 NAMES_A_TURN = 200
+LONGEST_TYPED = 4_000
+"""Characters for which an address has room: proxies and browsers refuse much longer ones."""
 
 MOST = CutLimits(content=256 << 10, headers=100, header_content=64 << 10)
 """What is kept of a record that is shown whole, or looked through."""
@@ -158,6 +160,11 @@ class Ask:
         if not value:
             raise ControlError(f"{name} is missing", parameter=name)
         return value
+
+    def typed(self, name: str) -> dict[str, str]:
+        """The fields of a form that was only checked, for the address of its page; `name` alone if they are too long."""
+        found = {field: value for field, value in self.given.items() if field != "do" and value.strip()}
+        return found if sum(map(len, found.values())) <= LONGEST_TYPED else {name: self.given[name]}
 
     def integer(self, name: str, default: int = 0, most: int = (1 << 63) - 1) -> int:
         """A whole number from 0 on. Raises ControlError."""

@@ -89,7 +89,7 @@ async def create(ask: Ask) -> Done:
     answer = await ask_broker(ask, CreateTopicsRequest(topics=(topic,), timeout=TIMEOUT, validate_only=only_check))
     require(answer.topics[0])
     if only_check:
-        return Done({field: value for field, value in ask.given.items() if value.strip()}, CHECKED, "new-topic")
+        return Done(ask.typed("topic"), CHECKED, "new-topic")
     return Done({"name": name})
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote_plus
+
+from broker.console.change_topics import CHECKED
 from tests.unit.broker.console.browsing import Browser, Html, browsing
 from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig
@@ -63,6 +66,15 @@ async def test_a_topic_is_only_checked_and_what_was_typed_stays() -> None:
         assert "it was not created" in page.text
         values = {one.get("name"): one.get("value") for one in page.all("input")}
         assert (values["topic"], values["config:retention.ms"]) == ("t", "5")
+
+
+async def test_what_was_only_checked_is_no_address_that_a_proxy_refuses() -> None:
+    """A thousand lines of brokers made one of 13 kB."""
+    async with Rig(config=WRITE) as rig, browsing(rig) as browser:
+        lines = "\r\n".join(["1"] * 2_000)
+        place = await browser.post("/create-topic", do="check", topic="t", assignment=lines)
+        assert place == f"new-topic?topic=t&done={quote_plus(CHECKED)}"
+        assert rig.node.cluster.cache.topic("t") is None
 
 
 async def test_a_refused_topic_says_why_beside_the_form_and_keeps_what_was_typed() -> None:
