@@ -162,7 +162,7 @@ class Ask:
         return value
 
     def typed(self, name: str) -> dict[str, str]:
-        """The fields of a form that was only checked, for the address of its page; `name` alone if they are too long."""
+        """The fields of a form that was only checked, for the address of its page; only `name` if they are too long."""
         found = {field: value for field, value in self.given.items() if field != "do" and value.strip()}
         return found if sum(map(len, found.values())) <= LONGEST_TYPED else {name: self.given[name]}
 
