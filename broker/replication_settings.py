@@ -45,6 +45,7 @@ def replication_settings(config: BrokerConfig) -> ReplicationSettings:
         fetch_wait_max_ms=config.integer("replica.fetch.wait.max.ms"),
         fetch_backoff_ms=config.integer("replica.fetch.backoff.ms"),
         socket_timeout_ms=config.integer("replica.socket.timeout.ms"),
+        from_last_tiered=config.boolean("follower.fetch.last.tiered.offset.enable"),
         rack_aware=config.optional_string("replica.selector.class") == RACK_AWARE_SELECTOR,
         quota_windows=windows_of(config, "replication."),
     )

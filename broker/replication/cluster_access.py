@@ -50,6 +50,8 @@ class ReplicationSettings:
     fetch_wait_max_ms: int = 500
     fetch_backoff_ms: int = 1_000
     socket_timeout_ms: int = 30_000
+    from_last_tiered: bool = False
+    """An empty replica begins behind the last offset that is in remote storage."""
     rack_aware: bool = False
     """Consumers are sent to followers in their rack."""
     quota_windows: Windows = field(default_factory=lambda: Windows(11, 1_000))

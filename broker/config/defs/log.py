@@ -189,6 +189,12 @@ TIERED_STORAGE: Rows = {
     "remote.fetch.max.wait.ms": integer(
         500, "Longest time that a Fetch waits for remote storage.", at_least(1), mode=CLUSTER
     ),
+    "follower.fetch.last.tiered.offset.enable": boolean(
+        False,
+        "Whether an empty replica begins behind all that is in remote storage, and not where its leader's files begin "
+        "(KIP-1023).",
+        mode=CLUSTER,
+    ),
     "remote.list.offsets.request.timeout.ms": long(
         30 * SECOND_MS, "Longest time that ListOffsets waits for remote storage.", at_least(1), mode=CLUSTER
     ),

@@ -146,7 +146,6 @@ _PER_BROKER: tuple[_Row, ...] = (
 )
 _CLUSTER_WIDE: tuple[_Row, ...] = (
     _Row("background.threads", INT, "10", POSITIVE),
-    _Row("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false"),
     _Row("group.coordinator.cached.buffer.max.bytes", INT, "1048588", at_least(512 << 10)),
     _Row("max.connection.creation.rate", INT, "2147483647", NOT_NEGATIVE),
     _Row("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter"),

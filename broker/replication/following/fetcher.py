@@ -313,7 +313,11 @@ class Fetcher:
             await self._truncate(followed, Truncation(partition.log, end))
             return
         start, _ = await self._leader.offset(partition, followed.leader_epoch, EARLIEST)
-        if followed.is_current and start > partition.log_end_offset:
+        if not followed.is_current or start <= partition.log_end_offset:
+            return
+        if self._from_last_tiered(partition):
+            self._begin_anew(followed, start)
+        else:
             await self._truncate(followed, Truncation(partition.log, start, start))
 
     @property
@@ -322,6 +326,11 @@ class Fetcher:
 
         assert self._peer is not None
         return LeadersOffsets(self._peer, self._context.node_id, self._settings.socket_timeout_ms)
+
+    def _from_last_tiered(self, partition: Partition) -> bool:
+        """Whether the replica is an empty one that begins behind all that is in remote storage (KIP-1023)."""
+        settings, log = self._settings, partition.log
+        return settings.from_last_tiered and log.config.remote_storage and not log.log_end_offset
 
     def _begin_anew(self, followed: Followed, log_start_offset: int) -> None:
         """Begin where the leader's own files do; the other partitions do not wait for remote storage meanwhile."""
@@ -339,7 +348,12 @@ class Fetcher:
         partition = followed.partition
         try:
             await begin_behind_remote_storage(
-                self._leader, partition, followed.leader_epoch, log_start_offset, truncate
+                self._leader,
+                partition,
+                followed.leader_epoch,
+                log_start_offset,
+                truncate,
+                from_last_tiered=self._from_last_tiered(partition),
             )
         except (KafkaError, PeerError, NotToldError) as error:
             name = partition.log.name

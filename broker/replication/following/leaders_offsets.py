@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from broker.replication.cluster_access import BrokerConnection
     from broker.replication.partition import Partition
 
-LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
+LATEST, EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD = -1, -2, -4, -6
+UNKNOWN = -1
+"""In place of an offset that the leader does not know."""
+
+_LOWEST_VERSION = {EARLIEST_LOCAL: 8, EARLIEST_PENDING_UPLOAD: 11}
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -35,8 +40,8 @@ class LeadersOffsets:
         self._timeout_ms = timeout_ms
 
     async def offset(self, partition: Partition, leader_epoch: int, which: int) -> OffsetAndEpoch:
-        """LATEST, EARLIEST or EARLIEST_LOCAL."""
-        from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+        """LATEST, EARLIEST, EARLIEST_LOCAL or EARLIEST_PENDING_UPLOAD."""
+        from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
         asked = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=which
@@ -45,9 +50,10 @@ class LeadersOffsets:
             replica_id=self._node_id,
             isolation_level=0,
             topics=(ListOffsetsTopic(name=partition.topic, partitions=(asked,)),),
+            timeout=timedelta(milliseconds=self._timeout_ms),
         )
-        lowest = 8 if which == EARLIEST_LOCAL else 7
-        response: Any = await self._peer.send(entity_call(request, lowest=lowest), self._timeout_ms)
+        call = entity_call(request, lowest=_LOWEST_VERSION.get(which, 7))
+        response: Any = await self._peer.send(call, self._timeout_ms)
         (answer,) = response.topics[0].partitions
         return _told(answer.error_code, answer.offset, answer.leader_epoch)
 

@@ -70,6 +70,60 @@ async def test_an_empty_replica_copies_only_what_is_local_on_its_leader() -> Non
         assert len(cluster.segments(3)) > 20
 
 
+@pytest.mark.parametrize("enabled", ["false", "true"])
+async def test_kip_1023_an_empty_replica_begins_behind_the_last_tiered_offset(enabled: str) -> None:
+    """Its leader has some of what is tiered itself, too; without the setting a new replica copies that as well."""
+    async with TieredCluster(follower_fetch_last_tiered_offset_enable=enabled) as cluster:
+        await cluster.create_tiered(replicas=(2, 1), local_retention_bytes="1500")
+        await cluster.append(*VALUES)
+        await cluster.clock.run(10_000)
+        await cluster.reassign((2, 3))
+        await cluster.clock.run(10_000)
+        assert cluster.in_sync() == [2, 3]
+        leaders, followers = cluster.partition(2).log, cluster.partition(3).log
+        pending = leaders.tier.highest_offset + 1
+        assert 0 < leaders.local_log_start_offset < pending - 5
+        begun = pending if enabled == "true" else leaders.local_log_start_offset
+        assert followers.segments.first.base_offset == begun
+        assert (followers.log_start_offset, followers.log_end_offset) == (0, 40)
+        await cluster.move(3)
+        assert await cluster.read_all() == VALUES
+
+
+async def test_kip_1023_an_empty_replica_of_a_log_that_starts_later_begins_behind_the_last_tiered_offset() -> None:
+    """It is told OFFSET_OUT_OF_RANGE. Of what is not tiered it copies all."""
+    async with TieredCluster(follower_fetch_last_tiered_offset_enable="true") as cluster:
+        await cluster.create_tiered(replicas=(2, 1), local_retention_bytes="1500")
+        await cluster.create_tiered("plain", replicas=(2, 1), remote_storage_enable="false", local_retention_bytes="-2")
+        for topic in ("t", "plain"):
+            await cluster.append(*VALUES, topic=topic)
+            await cluster.clock.run(10_000)
+            await cluster.delete_records(20, topic)
+            await cluster.reassign((2, 3), topic)
+        await cluster.clock.run(10_000)
+        assert cluster.in_sync() == cluster.in_sync("plain") == [2, 3]
+        tiered, plain = cluster.partition(3).log, cluster.partition(3, "plain").log
+        assert tiered.segments.first.base_offset == cluster.partition(2).log.tier.highest_offset + 1
+        assert (tiered.log_start_offset, tiered.log_end_offset) == (20, 40)
+        assert (plain.log_start_offset, plain.log_end_offset) == (20, 40)
+        await cluster.move(3)
+        assert await cluster.read_all(20) == VALUES[20:]
+
+
+async def test_kip_1023_an_empty_replica_of_a_log_of_which_nothing_is_tiered_copies_all() -> None:
+    async with TieredCluster(follower_fetch_last_tiered_offset_enable="true") as cluster:
+        await cluster.create_tiered(replicas=(2, 1), local_retention_bytes="-2", internal_segment_bytes="1048576")
+        await cluster.append(*VALUES)
+        await cluster.delete_records(20)
+        await cluster.reassign((2, 3))
+        await cluster.clock.run(10_000)
+        assert cluster.in_sync() == [2, 3]
+        followers = cluster.partition(3).log
+        assert (followers.log_start_offset, followers.log_end_offset) == (20, 40)
+        await cluster.move(3)
+        assert await cluster.read_all(20) == VALUES[20:]
+
+
 async def test_a_replica_that_was_away_while_its_next_records_were_tiered_begins_behind_them() -> None:
     async with TieredCluster() as cluster:
         await cluster.create_tiered(replicas=(2, 3, 1))

@@ -26,7 +26,7 @@ from storage.tier.folder import FolderStore
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
 from tests.unit.broker.rig import Client
-from tests.unit.broker.tiering.tiered_rig import CONFIG, TOPIC_CONFIG, records_in
+from tests.unit.broker.tiering.tiered_rig import CONFIG, TOPIC_CONFIG, records_before, records_in
 from tests.unit.broker.wire import batch, fetch, produce
 
 MINUTE = timedelta(minutes=1)
@@ -133,6 +133,11 @@ class TieredCluster(ClusterRig):
             told = await self.ask(client, "produce", 9, **produce(topic, {0: batch(value)}))
             (result,) = told.responses[0].partition_responses
             assert result.error_code.name == "none", result
+
+    async def delete_records(self, before: int, topic: str = "t") -> None:
+        client = self.client(self.leader(topic))
+        told = await self.ask(client, "delete_records", 2, **records_before(topic, before))
+        assert told.topics[0].partitions[0].error_code.name == "none"
 
     async def read_once(self, node_id: int, offset: int, topic: str = "t", **fields: Any) -> Any:
         """The partition's answer to one Fetch 12."""

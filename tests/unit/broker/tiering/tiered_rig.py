@@ -152,9 +152,14 @@ async def offset_of(client: Client, topic: str, timestamp: int) -> tuple[str, in
     return one.error_code.name, one.timestamp, one.offset, one.leader_epoch
 
 
-async def delete_records(client: Client, topic: str, offset: int) -> str:
+def records_before(topic: str, offset: int) -> dict[str, Any]:
+    """What DeleteRecords 2 is asked for."""
     wanted = DeleteRecordsTopic(name=topic, partitions=(DeleteRecordsPartition(partition_index=0, offset=offset),))
-    told = await client.ask("delete_records", 2, topics=(wanted,), timeout=timedelta(seconds=30))
+    return {"topics": (wanted,), "timeout": timedelta(seconds=30)}
+
+
+async def delete_records(client: Client, topic: str, offset: int) -> str:
+    told = await client.ask("delete_records", 2, **records_before(topic, offset))
     return str(told.topics[0].partitions[0].error_code.name)
 
 
