@@ -356,8 +356,8 @@ class Fetcher:
                 from_last_tiered=self._from_last_tiered(partition),
             )
         except (KafkaError, PeerError, NotToldError) as error:
-            name = partition.log.name
-            logger.warning("replica cannot begin behind what is in remote storage", partition=name, error=str(error))
+            name, say = partition.log.name, logger.debug if followed.is_left_alone else logger.warning
+            say("replica cannot begin behind what is in remote storage", partition=name, error=str(error))
             self._leave_alone(followed, str(error))
         finally:
             followed.is_begun_anew = False

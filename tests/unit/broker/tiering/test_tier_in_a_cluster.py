@@ -212,8 +212,8 @@ async def test_tiering_that_is_switched_off_with_deletion_leaves_the_local_recor
         assert await cluster.read_all(start) == VALUES[start:]
 
 
-async def test_a_replica_waits_for_the_store_alone_and_says_so() -> None:
-    """What it follows besides goes on."""
+async def test_a_replica_waits_for_the_store_alone_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it follows besides goes on. The log has it once, however often it is tried."""
     async with TieredCluster() as cluster:
         store = cluster.store
         await cluster.create_tiered(replicas=(2, 1))
@@ -229,6 +229,7 @@ async def test_a_replica_waits_for_the_store_alone_and_says_so() -> None:
         (told,) = [one for one in tier_status(cluster.tier(3), "t") if one.rule == "tier_replica_waits"]
         assert "this replica waits for remote storage" in told.text
         assert "the store says no" in told.text
+        assert capsys.readouterr().out.count("[warning  ] replica cannot begin behind what is in remote storage") == 1
         broken.coming = []
         await cluster.clock.run(5_000)
         assert cluster.in_sync() == [1, 2, 3]
