@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    ServerConfig,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -218,6 +226,35 @@ def test_protobuf_schemas_may_refer_to_others(client: SchemaRegistryClient, topi
     with pytest.raises(SchemaRegistryError) as refused:
         client.delete_subject(str(reference.subject))
     assert refused.value.error_code == 42206
+
+
+def test_the_stock_client_sets_and_reads_all_that_it_has_a_method_for(broker: Broker, topic: str) -> None:
+    client = SchemaRegistryClient({"url": broker.registry_urls[0]})
+    mine, subject = Metadata(None, MetadataProperties({"owner": "me"}), None), f":.{topic}:s"
+    schema_id = client.register_schema(subject, Schema(json.dumps(USER), "AVRO", metadata=mine))
+    full = client.register_schema_full_response(subject, Schema(json.dumps(USER), "AVRO"))
+    assert (full.schema_id, full.version) == (schema_id, 1)
+    client.register_schema(subject, Schema(json.dumps(GROWN), "AVRO", metadata=Metadata(None, None, None)))
+    found = client.get_latest_with_metadata(subject, {"owner": "me"})
+    assert found.version == 1
+    assert found.schema.metadata is not None and found.schema.metadata.properties == mine.properties
+    assert client.lookup_schema(subject, Schema(json.dumps(USER), "AVRO", metadata=mine)).version == 1
+    assert json.loads(str(client.get_schema_by_guid(str(found.guid)).schema_str)) == USER
+    assert f".{topic}" in client.get_contexts()
+    assert client.get_subjects(subject_prefix=f":.{topic}:") == [subject]
+    assert set(client.get_schema_types()) == {"AVRO", "JSON", "PROTOBUF"}
+    config = ServerConfig(compatibility=ConfigCompatibilityLevel.FULL, compatibility_group="major")
+    client.set_config(subject, config)
+    assert client.get_config(subject).compatibility_level == ConfigCompatibilityLevel.FULL
+    assert client.get_compatibility(subject) == "FULL"
+    assert client.test_compatibility_all_versions(subject, Schema(json.dumps(CHANGED), "AVRO")) is False
+    assert client.delete_config(subject).compatibility_group == "major"
+    assert (client.update_mode(subject, "READONLY"), client.get_mode(subject)) == ("READONLY", "READONLY")
+    assert (client.delete_mode(subject), client.get_global_mode()) == ("READONLY", "READWRITE")
+    assert client.update_global_mode("READWRITE") == "READWRITE"
+    assert client.delete_version(subject, 1) == 1
+    assert client.get_versions(subject, deleted=True) == [1, 2]
+    assert (client.delete_subject(subject), client.delete_subject(subject, permanent=True)) == ([2], [1, 2])
 
 
 def test_franz_gos_client_has_all_that_it_asks_for() -> None:
