@@ -22,11 +22,12 @@ producer id and the bumped epoch of the next transaction.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from inspect import isawaitable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -206,14 +207,17 @@ def _add_partitions_response(
     )
 
 
+_NAME_AND_PARTITIONS = attrgetter("name", "partitions")
+
+
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     """The topics as the request names them, including repetitions; where it only verifies, each partition once."""
-    named = [(topic.name, topic.partitions) for topic in wanted.topics]
+    named: Iterable[tuple[str, Sequence[int]]] = map(_NAME_AND_PARTITIONS, wanted.topics)
     if wanted.verify_only:
         once: dict[str, list[int]] = {}
         for name, index in codes:
             once.setdefault(name, []).append(index)
-        named = list(once.items())
+        named = once.items()
     return tuple(
         new_topic_result(
             name=name, results_by_partition=tuple([_partition(index, codes[name, index]) for index in indexes])
