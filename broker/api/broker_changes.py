@@ -1,8 +1,8 @@
 """What a broker checks of AlterConfigs and IncrementalAlterConfigs before the controller decides on them.
 
 Changes of log levels, and what is wrong with changes of the broker's own settings, it answers itself
-(`ConfigAdminManager.preprocess`, `DynamicBrokerConfig`). As in Kafka, APPEND or SUBTRACT of an unknown broker name, or
-of `process.roles`, fails with UNKNOWN_SERVER_ERROR.
+(`ConfigAdminManager.preprocess`, `DynamicBrokerConfig`). APPEND or SUBTRACT of `process.roles`, which makes Kafka fail,
+is INVALID_REQUEST.
 
 Values that are valid by themselves may still not replace those of a running broker (`DynamicThreadPool`,
 `DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`, `ConnectionQuotas`,
@@ -181,9 +181,9 @@ def _require_list(change: ConfigChange) -> None:
     if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
         return
     definition = KNOWN_CONFIGS.get(change.name)
-    if definition is None or change.name == _WITHOUT_A_DEFINITION:
+    if change.name == _WITHOUT_A_DEFINITION:
         raise InvalidRequest(f"{change.name} is no config with a list of values.")
-    if definition.type is not ConfigType.LIST:
+    if definition is None or definition.type is not ConfigType.LIST:
         word = AlterOp(change.operation).name.lower()
         raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")
 

@@ -157,17 +157,17 @@ def _of_resource(
         if definition.internal and not is_set:
             continue
         value = to_text(definition.parse(values[name])) if is_set else definition.default_text
-        # Kafka names a group's defaults as synonyms, but not a subscription's.
-        shows_synonym = is_set or source == GROUP_SOURCE
-        synonym = DescribeConfigsSynonym(name=name, value=value, source=source if is_set else DEFAULT_SOURCE)
+        synonyms = [DescribeConfigsSynonym(name=name, value=value, source=source)] if is_set else []
+        if source == GROUP_SOURCE:  # Kafka names a group's defaults as synonyms, but not a subscription's
+            synonyms.append(DescribeConfigsSynonym(name=name, value=definition.default_text, source=DEFAULT_SOURCE))
         described.append(
             DescribeConfigsResourceResult(
                 name=name,
                 value=value,
                 read_only=False,
-                config_source=synonym.source,
+                config_source=source if is_set else DEFAULT_SOURCE,
                 is_sensitive=False,
-                synonyms=(synonym,) if request.include_synonyms and shows_synonym else (),
+                synonyms=tuple(synonyms) if request.include_synonyms else (),
                 config_type=int(definition.type),
                 documentation=definition.doc if request.include_documentation else None,
             )

@@ -165,7 +165,7 @@ def _broker_entry(
     if text is None:
         text = _broker_text(config, name, synonyms)
     own = definition_of(name)
-    read_only = own is None or own.mode is UpdateMode.READ_ONLY
+    read_only = name not in ALTERED_ONLY and (own is None or own.mode is UpdateMode.READ_ONLY)
     entry = _entry(name, text, synonyms, definition, read_only=read_only)
     return entry if own else replace(entry, documentation=None)
 

@@ -1,6 +1,6 @@
 """Plays the scenarios against any running broker and prints what differs from Kafka's recorded answers.
 
-python -m tests.conformance.compare --bootstrap 127.0.0.1:9092 [--only metadata/] [--report FILE]
+python -m tests.conformance.compare --bootstrap 127.0.0.1:9092 [--only metadata/] [--kafka HOST:PORT] [--report FILE]
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any
 @click.option("--bootstrap", default="127.0.0.1:9092", show_default=True)
 @click.option("--only", default="", help="Part of api/scenario.")
 @click.option("--jobs", default=2, show_default=True)
+@click.option("--kafka", help="Ask this Kafka now, as for `record`, instead of reading what was recorded.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the differences to this file instead.")
-def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
+def main(bootstrap: str, only: str, jobs: int, kafka: str | None, report: Path | None) -> None:
     scenarios = chosen(only)
     played = play(scenarios, bootstrap, jobs)
+    asked = play(scenarios, kafka, jobs) if kafka else None
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     found: dict[str, dict[str, dict[str, tuple[list[int], list[str]]]]] = defaultdict(lambda: defaultdict(dict))
     for (api, name, version), got in played.items():
-        steps = unexpected(api, name, transcripts.load_cached(api).get(name, {}).get(version, {}), got)
+        recorded = transcripts.load_cached(api).get(name, {}).get(version, {})
+        steps = unexpected(api, name, asked[api, name, version] if asked else recorded, got)
         for step, lines in steps.items():
             known, _ = found[api][name].get(step, ([], []))
             found[api][name][step] = ([*known, version], lines)

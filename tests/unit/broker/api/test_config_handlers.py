@@ -189,7 +189,7 @@ async def test_describe_configs_of_every_type() -> None:
     rig = await opened()
     await change(
         rig,
-        (GROUP, "g", [("consumer.session.timeout.ms", SET, "46000")]),
+        (GROUP, "g", [("consumer.session.timeout.ms", SET, "46000"), ("share.auto.offset.reset", SET, "earliest")]),
         (METRICS, "m", [("metrics", SET, "a,b")]),
     )
     assert len((await describe(rig, TOPIC, "t")).configs) == 37
@@ -202,6 +202,8 @@ async def test_describe_configs_of_every_type() -> None:
     timeout = next(config for config in group if config.name == "consumer.session.timeout.ms")
     assert (len(group), timeout.value, timeout.config_source) == (21, "46000", 8)
     assert [(s.value, s.source) for s in timeout.synonyms] == [("46000", 8), ("45000", 5)]
+    reset = next(config for config in group if config.name == "share.auto.offset.reset")
+    assert [(s.value, s.source) for s in reset.synonyms] == [("earliest", 8), ("latest", 5)]
     metrics = (await describe(rig, METRICS, "m", include_synonyms=True)).configs
     assert [(c.name, c.value, c.config_source, len(c.synonyms)) for c in metrics] == [
         ("interval.ms", "300000", 5, 0),

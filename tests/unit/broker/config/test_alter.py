@@ -126,7 +126,7 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
             InvalidConfiguration,
             "Config value append is not allowed for config key: log.cleaner.threads",
         ),
-        ([("no.such.key", APPEND, "2")], InvalidRequest, "is no config with a list of values"),
+        ([("no.such.key", APPEND, "2")], InvalidConfiguration, "append is not allowed for config key: no.such.key"),
         ([("process.roles", SUBTRACT, "broker")], InvalidRequest, "is no config with a list of values"),
     ],
 )
