@@ -107,7 +107,7 @@ def broker_values(t: Talk, v: int) -> None:
         for value in values:
             change(key, SET, value)
         change(key, DELETE, None)
-    for key in ("num.io.threads", "node.id", "metric.reporters", "sasl.enabled.mechanisms"):
+    for key in ("num.io.threads", "node.id", "metric.reporters", "sasl.enabled.mechanisms", "no.such"):
         change(key, APPEND, "x")
         change(key, SUBTRACT, "x")
 

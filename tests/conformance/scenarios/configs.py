@@ -312,11 +312,16 @@ def set_told_and_unset(t: Talk, v: int) -> None:
     for what, kind, name, key, value, default in (
         ("broker", BROKER, "1", "log.cleaner.backoff.ms", "14000", "15000"),
         ("group", GROUP, t.prefix + "g", "consumer.session.timeout.ms", "50000", "45000"),
+        ("group alone", GROUP, t.prefix + "g", "share.auto.offset.reset", "earliest", "latest"),
     ):
         change(f"{what}: set", kind, name, key, SET, value)
         told(f"{what}: told", kind, name, key, value)
         change(f"{what}: unset", kind, name, key, DELETE, None)
         told(f"{what}: told after", kind, name, key, default)
+    rate = "leader.replication.throttled.rate"
+    change("rate: set", BROKER, "1", rate, SET, "1000000000")
+    told("rate: told", BROKER, "1", rate, "1000000000")
+    change("rate: unset", BROKER, "1", rate, DELETE, None)
     metrics = t.prefix + "m"
     change("metrics: set", METRICS, metrics, "interval.ms", SET, "60000")
     told("metrics: told", METRICS, metrics, "interval.ms", "60000")
