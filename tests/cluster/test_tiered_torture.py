@@ -33,7 +33,13 @@ LONG_MINUTES = float(os.environ.get("TORTURE_MINUTES", "15"))
 """Of each mix."""
 
 SEED = int(os.environ.get("TORTURE_SEED", "1"))
-TOPIC_SETTINGS = {**tiering.TIERED, "internal.segment.bytes": "10000", "min.insync.replicas": "2"}
+TOPIC_SETTINGS = {
+    **tiering.TIERED,
+    "internal.segment.bytes": "10000",
+    "min.insync.replicas": "2",
+    # Some seconds of records: a replica that begins anew where the leader's local log does is to find that start there.
+    "local.retention.bytes": "50000",
+}
 TOPIC_SETTINGS.pop("segment.bytes")
 READ_SECONDS = 120
 
