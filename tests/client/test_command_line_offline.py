@@ -76,7 +76,7 @@ def test_a_topic_that_is_not_there_keeps_no_command_from_the_others(odradek: Odr
     status, out, _ = run("groups", "reset-offsets", "readers", "--to", "end", "-t", "gone", "-t", "t:0", "--dry-run")
     assert (status, rows(out)[1:]) == (1, [["t", "0", "2", "2"]])
     status, out, error = run("reassign", "cancel", "gone", "t:0")
-    assert (status, out, "partition t-0: NO_REASSIGNMENT_IN_PROGRESS" in error) == (1, "", True)
+    assert (status, out, "partition t-0: NO_REASSIGNMENT_IN_PROGRESS" in error) == (1, "", True), error
     assert run("bench", "produce", "gone")[:2] == (1, "")
 
 

@@ -211,7 +211,7 @@ def test_the_report_has_every_broker(cluster: Cluster) -> None:
     assert all(f"{title}: " in said for title in ("broker 0", "broker 1", "broker 2", "the controller"))
 
 
-def test_the_console_says_how_many_records_other_brokers_have_and_not_that_they_have_zero_bytes() -> None:
+def test_the_console_of_each_broker_says_how_many_records_and_bytes_the_leader_has() -> None:
     with Cluster(brokers=2, settings={"odradek.http.port": 0, "default.replication.factor": 1}) as running:
         topic = running.topic("elsewhere", partitions=1)
         topic.produce("one")
@@ -221,6 +221,5 @@ def test_the_console_says_how_many_records_other_brokers_have_and_not_that_they_
             with urllib.request.urlopen(f"http://127.0.0.1:{broker.http_port}/topics") as page:
                 (row,) = (line for line in page.read().decode().splitlines() if "elsewhere" in line)
             cells = re.findall(r'<td class="n">([^<]*)</td>', row)
-            assert cells[:2] == ["1", "1"]
-            assert cells[2] == "1"
-            assert (cells[3:] == ["–", "–"]) == (broker.index != leader.index)
+            assert cells[:4] == ["1", "1", "1", "71 B"]
+            assert (cells[4] == "–") == (broker.index != leader.index), "a rate is of the broker that leads"

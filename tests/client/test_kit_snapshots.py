@@ -336,7 +336,7 @@ def test_the_command_backup_creates_and_restores(broker: Broker, tmp_path: Path)
 
     saved = run("create", "s", "--control", broker.control.url)
     assert (saved.returncode, saved.stderr) == (0, "")
-    assert saved.stdout.startswith(f"{tmp_path / 's'}: ")
+    assert saved.stdout.startswith(f"backup {tmp_path / 's'}: ")
     orders.produce("b")
     loaded = run("restore", "s", "--control", broker.control.url)
     assert (loaded.returncode, loaded.stderr, texts(orders)) == (0, "", ["a"])
