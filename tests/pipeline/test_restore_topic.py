@@ -220,7 +220,7 @@ def _export(bootstrap: str, folder: Path) -> None:
         (("--from-data", "x", "--topic", "t"), "--into-data or --bootstrap"),
         (("--from-data", "x", "--into-data", "y", "--groups", "all"), "--groups goes with --bootstrap"),
         (("--from-data", "x", "--topic", "t", "--bootstrap", "127.0.0.1:1"), "give --map"),
-        (("--into-data", "y"), "--from-data, --from-lake and --from-table"),
+        (("--into-data", "y"), "--from-data (or --from-tier), --from-lake and --from-table"),
         (("--from-table", "x", "--into-data", "y"), "one --topic"),
     ],
 )
