@@ -129,4 +129,5 @@ class ParquetTables(Tables):
         return sorted(tuple(row) for row in self.spark.read.parquet(f"{self.url}/{name}").select(*columns).collect())
 
     def commits(self, topic: str) -> int:
-        raise NotImplementedError
+        log = fs.FileSelector(f"{self.url}/{topic}/_spark_metadata".removeprefix("s3a://"), allow_not_found=True)
+        return sum(not each.base_name.startswith(".") for each in self.s3.arrow().get_file_info(log))

@@ -396,6 +396,5 @@ async def _wait(node: Node, values: Values) -> bytes:
 
 async def _held_back(node: Node, values: Values, reader: TopicReader, search: _Search) -> list[str]:
     """Say which records would match, if readers of committed records were given them."""
-    if not values.get("committed", True):
-        return []
-    return await held_back(node, values["topic"], reader.positions, search.matches)
+    committed = values.get("committed", True)
+    return await held_back(node, values["topic"], reader.positions, search.matches) if committed else []
