@@ -119,9 +119,10 @@ class Fetcher:
 
     async def _run(self) -> None:
         while True:
-            wanted = self._wanted()
+            now_ms = self._clock.monotonic_ms()
+            wanted = self._wanted(now_ms)
             if not wanted:
-                await self._until_there_is_something()
+                await self._until_there_is_something(now_ms)
                 continue
             try:
                 await self._cut_off_unknown(wanted.values())
@@ -144,13 +145,12 @@ class Fetcher:
     def _settings(self) -> ReplicationSettings:
         return self._context.cluster.settings()
 
-    def _wanted(self) -> dict[Key, Followed]:
+    def _wanted(self, now_ms: float) -> dict[Key, Followed]:
         """The partitions to fetch now.
 
         A fetch tells the leader that all records before its offset are safe here, so a partition that flushes by
         message must have flushed first. Until then there are none, as a fetch of the others could hold it up.
         """
-        now_ms = self._clock.monotonic_ms()
         current = {
             key: followed
             for key, followed in self.followed.items()
@@ -170,9 +170,12 @@ class Fetcher:
             followed.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
         return is_held_back
 
-    async def _until_there_is_something(self) -> None:
+    async def _until_there_is_something(self, now_ms: float) -> None:
+        """Return when there may be something to fetch; at `now_ms` there was nothing.
+
+        A pause that ends between two looks at the clock would be seen by neither, and nothing would end this wait.
+        """
         self._changed.clear()
-        now_ms = self._clock.monotonic_ms()
         pauses = [
             followed.not_before_ms - now_ms for followed in self.followed.values() if followed.not_before_ms > now_ms
         ]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from kio.schema.errors import ErrorCode
 
@@ -252,6 +253,26 @@ async def test_errors_and_bad_records_leave_the_partition_alone_for_a_while() ->
         assert following.log.log_end_offset == 0
         await following.rig.clock.run(1)
         assert len(following.leader.asked) == before + 1
+    await following.fetcher.stop()
+
+
+async def test_a_pause_that_ends_between_two_looks_at_the_clock_ends() -> None:
+    following = Following()
+    await following.answer(error_code=int(ErrorCode.unknown_leader_epoch))
+    clock, before = following.rig.clock, len(following.leader.asked)
+    await clock.run(SETTINGS.fetch_backoff_ms - 1)
+    look = clock.monotonic_ms
+
+    def look_slowly() -> float:
+        now_ms = look()
+        clock.stall(1)
+        return now_ms
+
+    with patch.object(clock, "monotonic_ms", look_slowly):
+        following.partition.wake_fetcher()
+        await settle()
+    await clock.run(1)
+    assert len(following.leader.asked) == before + 1
     await following.fetcher.stop()
 
 
