@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.client.java_tools import JARS, JVM_OPTIONS
+from tests.ports import free_ports
 
 PEERS = Path(os.environ.get("PEERS_HOME", Path.home() / ".cache" / "peers"))
 CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
@@ -134,13 +134,3 @@ class KafkaNode:
 def _escaped(value: str) -> str:
     """A value as a properties file has it."""
     return "".join(char if char.isascii() and char != "\\" else f"\\u{ord(char):04x}" for char in value)
-
-
-def free_ports(count: int) -> list[int]:
-    opened = [socket.socket() for _ in range(count)]
-    for each in opened:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in opened]
-    for each in opened:
-        each.close()
-    return ports

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.ports import free_ports
+
 DOCKER = Path(__file__).parents[2] / "docker"
 PATIENCE_S = 30.0
 
@@ -106,16 +108,6 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
         "ODRADEK_HTTP_PORT_9404_TCP_PROTO": "tcp",
     },
 }
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from cryptography.x509 import load_pem_x509_certificate
 from trustme import CA
 
 from tests.certificates import pair
-from tests.client.test_container_environments import container, free_ports, healthcheck, until_ready
+from tests.client.test_container_environments import container, healthcheck, until_ready
+from tests.ports import free_ports
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 APACHE_KRAFT = {

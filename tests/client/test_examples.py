@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.test_container_environments import container, free_ports, until_ready
+from tests.client.test_container_environments import container, until_ready
+from tests.ports import free_ports
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("own_cluster"), pytest.mark.timeout(600)]

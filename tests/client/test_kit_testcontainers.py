@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from odradek.testcontainers import ONLY_CONTAINERS, KafkaContainer
+from tests.ports import free_port
 
 METHODS = """
 copy_from_container copy_into_container create_file exec get_bootstrap_server get_container_host_ip get_container_id
@@ -78,9 +78,7 @@ def test_environment_variables_are_settings_and_those_of_a_container_are_not(tmp
 
 
 def test_a_port_of_the_machine_can_be_chosen_and_a_stopped_one_starts_anew() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     container = KafkaContainer().with_bind_ports("9093/tcp", port).start(timeout=60)
     assert container.get_exposed_port("9093/tcp") == container.get_exposed_port(9092) == port
     write_and_count(container)

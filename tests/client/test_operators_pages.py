@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tests.client.kafka_node import free_ports
 from tests.pages import Shell, block, blocks
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 

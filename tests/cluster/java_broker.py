@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.client.java_tools import JVM_OPTIONS
 from tests.client.kafka_node import command, jars
+from tests.ports import free_port
 
 READY_SECONDS = 90
 STOP_SECONDS = 60
@@ -127,10 +128,3 @@ class JavaBroker:
             process.kill()
             process.wait()
             raise
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

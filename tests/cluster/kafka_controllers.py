@@ -14,8 +14,9 @@ from typing import Self
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.errors import ErrorCode
 
-from tests.client.kafka_node import free_ports, jars
+from tests.client.kafka_node import jars
 from tests.cluster.client import ask
+from tests.ports import free_ports
 
 CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
 READY_SECONDS = 60

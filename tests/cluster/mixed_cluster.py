@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
 from tests.client.java_tools import JVM_OPTIONS
-from tests.client.kafka_node import free_ports
 from tests.cluster.gates import Gate
 from tests.cluster.java_broker import JavaBroker
 from tests.cluster.kafka_controllers import CLUSTER_ID, KafkaControllers
+from tests.ports import free_ports
 
 JAVA_SETTINGS: dict[str, object] = {
     "offsets.topic.replication.factor": "1",

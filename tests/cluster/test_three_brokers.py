@@ -13,10 +13,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
-from tests.client.kafka_node import free_ports
 from tests.cluster.client import create, leaders, produce, read_all, read_in_group, until
 from tests.cluster.kafka_controllers import CLUSTER_ID, KafkaControllers, tool
 from tests.pages import Shell, block
+from tests.ports import free_ports
 
 RECORDS = 600
 

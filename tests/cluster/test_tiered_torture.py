@@ -38,7 +38,7 @@ TOPIC_SETTINGS = {
     "internal.segment.bytes": "10000",
     "min.insync.replicas": "2",
     # Some seconds of records: a replica that begins anew where the leader's local log does is to find that start there.
-    "local.retention.bytes": "50000",
+    "local.retention.bytes": "150000",
 }
 TOPIC_SETTINGS.pop("segment.bytes")
 READ_SECONDS = 120

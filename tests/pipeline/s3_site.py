@@ -6,7 +6,6 @@ Another one is tried with `ODRADEK_TEST_S3=http://127.0.0.1:7070` in the environ
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+
+from tests.ports import free_port
 
 SECONDS = 120
 
@@ -74,9 +75,7 @@ def s3_site() -> Iterator[S3Site]:
         site.arrow(allow_bucket_creation=True).create_dir(site.bucket)
         yield site
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     site = S3Site(f"http://127.0.0.1:{port}")

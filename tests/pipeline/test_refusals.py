@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import pytest
 from odradek import Broker
 from tests.pipeline.lakes import Lake, create_topic, produce
 from tests.pipeline.replays import committed
+from tests.ports import free_port
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
@@ -38,9 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", ["lake", "replay"])
 def test_a_wrong_address_fails_before_spark_starts(command: str, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     rest = ["--lake", str(tmp_path)] if command == "lake" else ["--source", str(tmp_path), "--job", "j"]
     done = run(command, "--bootstrap", address, "--topic", "t", *rest)
     assert done.returncode == 1

@@ -26,12 +26,12 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.peers.call import Call, PeerError
+from broker.peers.fetch_call import fetch_call
 from broker.replication.following import follower_log
 from broker.replication.following.followed import FetcherContext, Followed, NotToldError
 from broker.replication.following.follower_log import FollowerFetchSession, Key, offset_to_truncate_to
 from broker.replication.partition import Partition, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
-from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
 from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse, FetchResponse
 from storage.log.follower_append import Truncation, begins_anew
@@ -49,22 +49,13 @@ BATCHES_AT_A_TIME = 200
 TURN_MS = 5.0
 """After so much work with an answer of many partitions the loop gets a turn too."""
 
-FETCH = 1
+SHORT_WAIT_MS = 50
+"""The leader holds no fetch back for longer while a partition is begun anew: it answers a connection's requests one
+after the other, and where its files begin may be no longer true when the records from there are asked for."""
+
 UNKNOWN_SESSION = int(ErrorCode.fetch_session_id_not_found)
 OUT_OF_RANGE = int(ErrorCode.offset_out_of_range)
 IN_REMOTE_STORAGE = int(ErrorCode.offset_moved_to_tiered_storage)
-
-
-def fetch_call(request: FetchRequest) -> Call[FetchResponse]:
-    """The call of a Fetch that names topics by id."""
-    return Call(
-        FETCH,
-        replica_fetch.LOWEST,
-        replica_fetch.HIGHEST,
-        lambda _: True,
-        lambda out, _: replica_fetch.encode_request(out, request),
-        lambda frame, position, _: replica_fetch.decode_response(frame, position),
-    )
 
 
 class Fetcher:
@@ -233,8 +224,9 @@ class Fetcher:
     def _call(self, asked: dict[Key, FetchPartition]) -> Call[FetchResponse]:
         settings = self._settings
         topics, forgotten = self._session.next_request(asked)
+        wait_ms = settings.fetch_wait_max_ms
         request = FetchRequest(
-            max_wait_ms=settings.fetch_wait_max_ms,
+            max_wait_ms=min(wait_ms, SHORT_WAIT_MS) if self._beginning else wait_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_response_max_bytes,
             session_id=self._session.id,

@@ -10,6 +10,7 @@ import pytest
 
 from odradek_pipeline import kafka as reachable
 from odradek_pipeline.kafka import NotReachable, require_brokers
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -33,13 +34,6 @@ def server() -> Iterator[tuple[str, list[bytes]]]:
     listening.close()
 
 
-def closed_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def told(bootstrap: str, **client: str) -> str:
     with pytest.raises(NotReachable) as refused:
         require_brokers(bootstrap, {name.replace("_", "."): value for name, value in client.items()})
@@ -49,11 +43,11 @@ def told(bootstrap: str, **client: str) -> str:
 def test_a_broker_among_wrong_addresses_is_enough(server: tuple[str, list[bytes]]) -> None:
     address, answers = server
     answers[0] = b"\0\0\0\x06\0\0\0\x01\0\0"
-    require_brokers(f"127.0.0.1:{closed_port()}, {address}", {})
+    require_brokers(f"127.0.0.1:{free_port()}, {address}", {})
 
 
 def test_each_address_is_told_with_what_is_wrong() -> None:
-    port = closed_port()
+    port = free_port()
     message = told(f"127.0.0.1:{port},no.such.host.invalid:9092,localhost")
     assert f"127.0.0.1:{port}: 127.0.0.1 Connection refused" in message
     assert "no.such.host.invalid:9092: the name is not known" in message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import zstandard
 from protocol.remote_storage.s3 import S3Settings, S3Store, open_s3
 from protocol.remote_storage.store import RemoteObjectMissingError, RemoteStoreError
 from tests.doubles.s3_server import S3Server, s3_server
+from tests.ports import free_port
 from tests.unit.protocol.remote_storage.stores import LOG, TRANSACTIONS, check_store, data, segment
 
 
@@ -102,9 +102,7 @@ def test_an_object_that_is_lost_is_told_from_a_store_that_fails(served: tuple[S3
 def moto_address() -> Iterator[str]:
     if find_spec("moto") is None:
         pytest.skip("needs moto: pip install 'moto[server]'")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)])
     address = f"http://127.0.0.1:{port}"
     try:

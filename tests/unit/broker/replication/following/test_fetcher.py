@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -15,7 +16,7 @@ from broker.peers.call import Call, PeerDisconnectedError
 from broker.replication.cluster_access import ClusterAccess, ReplicationQuota, ReplicationSettings
 from broker.replication.following.fetcher import Fetcher
 from broker.replication.following.followed import FetcherContext
-from broker.replication.following.leaders_offsets import EARLIEST, LATEST
+from broker.replication.following.leaders_offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from broker.replication.partition import Partition
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.image import MetadataImage
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 SETTINGS = ReplicationSettings(fetch_backoff_ms=1_000, fetch_wait_max_ms=500, fetch_max_bytes=77)
 LEADER = 2
+OTHER_ID = UUID(int=77)
 
 
 def batch(base_offset: int, epoch: int, count: int = 1) -> bytes:
@@ -53,6 +55,8 @@ class Leader:
         self.connections = 0
         self.closed = 0
         self.is_reachable = True
+        self.tells = asyncio.Event()
+        self.tells.set()
 
     def connect(self, node_id: int) -> Leader | None:
         assert node_id == LEADER
@@ -65,6 +69,7 @@ class Leader:
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
         assert timeout_ms == SETTINGS.socket_timeout_ms
         if call.api_key != 1:
+            await self.tells.wait()
             return self._list_offsets(call)
         out = bytearray()
         call.encode(out, 17)
@@ -233,6 +238,26 @@ async def test_a_leader_that_starts_behind_the_end_is_followed_from_there_even_w
     await following.answer(records=batch(10, 5, 3), high_watermark=12, log_start_offset=11)
     assert following.partition.bounds == (11, 12, 12, 13)
     assert bytes(read(following.log, 11)) == batch(10, 5, 3)
+    await following.fetcher.stop()
+
+
+async def test_no_fetch_is_held_back_for_long_while_a_replica_is_begun_behind_remote_storage() -> None:
+    """What the leader is asked meanwhile waits behind that fetch, and its files begin elsewhere by then."""
+    following = Following(remote_storage=True)
+    other = Partition("u", OTHER_ID, 0, following.rig.log("u-0"), lambda _: None, alone(following.rig.clock))
+    other.follow(state(5, leader=LEADER, replicas=(1, 2)))
+    following.fetcher.add(other)
+    following.leader.tells.clear()
+    following.leader.offsets[EARLIEST_LOCAL] = 7
+    assert (await following.request()).max_wait_ms == SETTINGS.fetch_wait_max_ms
+    await following.answer(error_code=int(ErrorCode.offset_moved_to_tiered_storage), log_start_offset=7)
+    request = await following.request()
+    assert request.max_wait_ms == 50
+    assert request.forgotten_topics == [(TOPIC_ID, (0,))]
+    following.leader.tells.set()
+    await following.answer()
+    assert (await following.asked()).fetch_offset == 7
+    assert (await following.request()).max_wait_ms == SETTINGS.fetch_wait_max_ms
     await following.fetcher.stop()
 
 
