@@ -48,7 +48,7 @@ crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
 
 pipeline: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## the Spark jobs, on local Spark against a broker over sockets
-	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests/unit/pipeline tests/pipeline
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder $(ARGS) tests/unit/pipeline tests/pipeline
 
 demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and Spark into a lake table and a picture
 	@$(BIN)/python -m examples.flights $(ARGS)
