@@ -11,7 +11,8 @@ CONDITION = re.compile(r"(\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .+?)\s*(?:SQLSTAT
 """A message in Spark's own words, such as "[PATH_NOT_FOUND] Path does not exist"."""
 
 SAYS_NOTHING = re.compile(
-    r"An error occurred while calling|Traceback \(most recent|Job aborted|An exception was|\[STREAM_FAILED\]"
+    r"An error occurred while calling|Traceback \(most recent|Job aborted|An exception was|\[STREAM_FAILED\]|"
+    r"OriginalTryStackTraceException"
 )
 
 

@@ -166,7 +166,9 @@ def _share(count: int, found: Insight) -> str:
 
 
 def _key(key: bytes) -> str:
-    text = key.decode(errors="backslashreplace")
+    """As text; what cannot be printed, such as the id of a registry's schema in front, is escaped."""
+    whole = key.decode(errors="backslashreplace")
+    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in whole)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline.audit.findings import FAULTS, TOLD
+from odradek_pipeline.audit.sides import COMPARED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ LABELS = {
     "compacted": "gone by compaction",
     "damaged": "damaged in the topic",
 }
+NAMES = {"key": "keys", "value": "values", "headers": "headers", "timestamp": "timestamps"}
 COLOURS = {
     "missing": "#c62828",
     "twice": "#ef6c00",
@@ -73,8 +75,19 @@ def summary(result: Mapping[str, Any]) -> str:
     bad = sum(found[name]["count"] for found in result["partitions"] for name in FAULTS)
     waiting = sum(found["waiting"] for found in result["partitions"])
     rest = f"; {waiting:,} offsets are behind the newest batch" if waiting else ""
-    verdict = "the table has each once and as it is" if result["ok"] else f"{bad:,} offsets are not as they should be"
+    verdict = _all_is_well(result) if result["ok"] else f"{bad:,} offsets are not as they should be"
     return f"{result['topic']}: {records:,} records in {len(result['partitions'])} partitions: {verdict}{rest}"
+
+
+def _all_is_well(result: Mapping[str, Any]) -> str:
+    """That nothing is wrong, and what that does not include."""
+    unsure = sum(found["not_compared"] for found in result["partitions"])
+    left_out = [NAMES[name] for name in COMPARED if name not in result["compared"]]
+    if unsure:
+        left_out.append(f"{unsure:,} values")
+    if not left_out:
+        return "the table has each once and as it is"
+    return f"the table has each once; {' and '.join(left_out)} could not be compared, all else is as it is"
 
 
 def _first_of(found: Mapping[str, Any]) -> str:
@@ -138,12 +151,13 @@ def svg(figure: Figure) -> str:
 
 
 def new_figure(height: float, rows: int = 1) -> tuple[Figure, list[Any]]:
-    """A figure and its axes, drawn without a display, with its text as text."""
+    """A figure and its axes, drawn without a display, with its text as text: a `$` of a key begins no formula."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     matplotlib.rcParams["svg.fonttype"] = "none"
+    matplotlib.rcParams["text.parse_math"] = False
     figure = Figure(figsize=(11, height))
     FigureCanvasSVG(figure)
     return figure, [figure.add_subplot(rows, 1, number + 1) for number in range(rows)]

@@ -98,6 +98,21 @@ def test_the_page_has_the_plots_and_needs_nothing_from_outside(data: Path, tmp_p
     assert not any(mark in text for mark in ("<script", "src=", "<link", "@import", "url(http"))
 
 
+@pytest.mark.filterwarnings("error")
+def test_keys_are_shown_escaped_whatever_their_bytes_say(tmp_path: Path) -> None:
+    """Those of a registry's schema begin with its id, and no `$` is a formula of matplotlib's."""
+    rig = Rig(OsFileSystem(), LogConfig(), str(tmp_path / "data"))
+    keys = [b"\0\0\0\0\1\x1b[31m", b"$\\frac{$"]
+    append(rig.log(TOPIC, 0), memoryview(build_batch([Record(at, START, key, b"x") for at, key in enumerate(keys)])))
+    rig.manager.close()
+    asked = ("--topic", TOPIC, "--data", tmp_path / "data", "--html", tmp_path / "page.html")
+    told = CliRunner().invoke(command, ["--insight", *map(str, asked)], catch_exceptions=False)
+    assert (told.exit_code, r"\x00\x00\x00\x00\x01\x1b[31m, has 50.0 %" in told.output) == (0, True)
+    page = (tmp_path / "page.html").read_text()
+    assert r"\x01\x1b[31m" in page
+    assert r"$\frac{$" in page
+
+
 def test_a_topic_without_records_or_groups_has_a_page_too(tmp_path: Path) -> None:
     rig = Rig(OsFileSystem(), LogConfig(), str(tmp_path / "data"))
     rig.log(TOPIC, 0)

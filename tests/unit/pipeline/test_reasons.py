@@ -39,6 +39,14 @@ SQLSTATE: KD001
 Caused by: java.util.zip.ZipException: not in gzip format
 """
 
+SUPPRESSED = """An error occurred while calling o2344.create.
+: org.apache.iceberg.exceptions.ValidationException: Cannot partition by non-primitive source field: struct<11: id>
+\tat org.apache.iceberg.PartitionSpec.checkCompatibility(PartitionSpec.java:665)
+\tSuppressed: org.apache.spark.util.Utils$OriginalTryStackTraceException: Full stacktrace of original \
+doTryWithCallerStacktrace caller
+\t\tat org.apache.iceberg.PartitionSpec.checkCompatibility(PartitionSpec.java:665)
+"""
+
 
 @pytest.mark.parametrize(
     ("told", "short"),
@@ -50,6 +58,11 @@ Caused by: java.util.zip.ZipException: not in gzip format
             FILE,
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///x.gz.: "
             "java.util.zip.ZipException: not in gzip format",
+        ),
+        (
+            SUPPRESSED,
+            "org.apache.iceberg.exceptions.ValidationException: "
+            "Cannot partition by non-primitive source field: struct<11: id>",
         ),
         (
             "\n[PARSE_SYNTAX_ERROR] Syntax error at 'FOO'. SQLSTATE: 42601 (line 1)\n",
