@@ -86,9 +86,14 @@ async def acknowledge(
     *,
     renews: bool,
 ) -> dict[Place, KafkaError | None]:
-    """What came of the acknowledgements of each partition: None once they are durable."""
+    """What came of the acknowledgements of each partition: None once they are durable, or if there are none.
+
+    As in Kafka, a partition without any is told of if it is not known, or if another one has some that are in order.
+    """
     shares = ctx.local.share
-    answers: dict[Place, Future[None] | KafkaError] = {}
+    without: list[Place] = []
+    answers: dict[Place, Future[None] | KafkaError | None] = {}
+    in_order = False
     for place, ranges in batches.items():
         topic_id, index = place
         try:
@@ -98,9 +103,13 @@ async def acknowledge(
             checked = _ranges(ranges, renews)
             if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
                 raise TopicAuthorization
-            share = shares.get(SharePartitionKey(group_id, topic_id, index))
             if index not in known.partitions:
                 raise UnknownTopicOrPartition
+            if not ranges:
+                without.append(place)
+                continue
+            in_order = True
+            share = shares.get(SharePartitionKey(group_id, topic_id, index))
             if share is None:
                 raise UnknownTopicOrPartition("Nobody has fetched from this partition for the group.")
             may_renew = shares.settings.of(group_id).may_renew
@@ -109,11 +118,13 @@ async def acknowledge(
             answers[place] = share.acknowledge(member_id, checked)
         except KafkaError as error:
             answers[place] = error
+    if in_order:
+        answers |= dict.fromkeys(without)
     return {place: await _settled(answer) for place, answer in answers.items()}
 
 
-async def _settled(answer: Future[None] | KafkaError) -> KafkaError | None:
-    if isinstance(answer, KafkaError):
+async def _settled(answer: Future[None] | KafkaError | None) -> KafkaError | None:
+    if answer is None or isinstance(answer, KafkaError):
         return answer
     try:
         await answer
@@ -139,7 +150,7 @@ def _ranges(batches: Iterable[AcknowledgementBatch], renews: bool) -> Ranges:
         if AcknowledgeType.RENEW in kinds and not renews:
             raise InvalidRequest
         found.append((first, last, kinds))
-        previous = first
+        previous = last
     return found
 
 
@@ -161,7 +172,6 @@ async def share_acknowledge(ctx: RequestContext, request: ShareAcknowledgeReques
         (topic.topic_id or NO_TOPIC, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
         for partition in topic.partitions
-        if partition.acknowledgement_batches
     }
     renews = ctx.version >= FIRST_VERSION_WITH_RENEWAL and request.is_renew_ack
     try:

@@ -46,7 +46,7 @@ async def share_fetch(ctx: RequestContext, request: ShareFetchRequest) -> ShareF
         for topic in request.topics
         for partition in topic.partitions
     }
-    batches = {place: given for place, given in wanted.items() if given}
+    batches = wanted if any(wanted.values()) else {}
     renews = ctx.version >= FIRST_VERSION_WITH_RENEWAL and request.is_renew_ack
     _check(request, batches, renews)
     shares, epoch = ctx.local.share, request.share_session_epoch

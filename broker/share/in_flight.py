@@ -106,9 +106,12 @@ class InFlight:
         rules: Rules,
         acquired: list[Acquired],
     ) -> int:
-        """Acquire records in flight that are available. Returns how many more are wanted, 0 after a throttled run."""
-        left = wish.max_records
-        for run in self._between(batches[0][0], batches[-1][1]):
+        """Acquire records in flight that are available, of those that were read.
+
+        Returns how many more are wanted, 0 after a throttled run.
+        """
+        left, last_read = wish.max_records, batches[-1][1]
+        for run in self._between(batches[0][0], last_read):
             if left <= 0:
                 break
             if run.state is not RecordState.AVAILABLE or run.changing:
@@ -116,7 +119,7 @@ class InFlight:
             part = run.most_at_once(rules.max_deliveries)
             if part is not None and part == 1 and acquired:
                 break  # the last attempt is made with one record alone
-            size = min(run.count, part or run.count, left if wish.exact else run.count)
+            size = min(run.count, part or run.count, left if wish.exact else run.count, last_read - run.first + 1)
             if size < run.count:
                 self._split(run, run.first + size)
             lock.take(run)
@@ -185,13 +188,18 @@ class InFlight:
         Raises InvalidRequest for offsets that were never acquired, InvalidRecordState if any is not acquired by this
         member; nothing is changed then.
         """
-        pieces = [piece for first, last, types in ranges for piece in self._pieces(first, last, types)]
+        pieces: list[tuple[int, int, AcknowledgeType]] = []
         done = -1
-        for first, last, _ in pieces:
-            if first <= done:
-                raise InvalidRecordState(f"Offset {first} is acknowledged twice in one request.")
-            self._require_acquired(member_id, first, last)
-            done = last
+        for first, last, types in ranges:
+            if last < self.start_offset:
+                continue
+            self._require_delivered(first, last)
+            for piece in self._pieces(first, last, types):
+                if piece[0] <= done:
+                    raise InvalidRecordState(f"Offset {piece[0]} is acknowledged twice in one request.")
+                self._require_acquired(member_id, *piece[:2])
+                done = piece[1]
+                pieces.append(piece)
         change = RunsChange()
         for first, last, kind in pieces:
             for run in self._cut(first, last):
@@ -202,11 +210,10 @@ class InFlight:
         self, first: int, last: int, types: Sequence[AcknowledgeType]
     ) -> Iterator[tuple[int, int, AcknowledgeType]]:
         """Ranges with one type each; what is below the start offset is done and left out."""
-        if len(types) == 1:
-            if last >= self.start_offset:
-                yield max(first, self.start_offset), last, types[0]
-            return
         begin = max(first, self.start_offset)
+        if len(types) == 1:
+            yield begin, last, types[0]
+            return
         while begin <= last:
             kind, end = types[begin - first], begin
             while end < last and types[end + 1 - first] is kind:
@@ -214,11 +221,13 @@ class InFlight:
             yield begin, end, kind
             begin = end + 1
 
-    def _require_acquired(self, member_id: str, first: int, last: int) -> None:
+    def _require_delivered(self, first: int, last: int) -> None:
         if not self._runs:
             raise InvalidRecordState(f"Offsets {first} to {last} are not acquired: nothing is in flight.")
         if last > self.end_offset:
             raise InvalidRequest(f"Offset {last} was never delivered; the last one that was is {self.end_offset}.")
+
+    def _require_acquired(self, member_id: str, first: int, last: int) -> None:
         for run in self._between(first, last):
             if run.state is not RecordState.ACQUIRED or run.changing or run.member_id != member_id:
                 raise InvalidRecordState(f"Offset {max(first, run.first)} is not acquired by member {member_id!r}.")

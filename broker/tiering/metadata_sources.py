@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from broker.peers.fetch_call import fetch_call
 from broker.peers.leaders import Unknown, ask_bounds, check
+from broker.replication.following.follower_log import fetch_call
 from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
 from protocol.errors import KafkaError, Network
 from protocol.primitives import Buffer

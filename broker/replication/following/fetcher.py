@@ -26,10 +26,9 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.peers.call import Call, PeerError
-from broker.peers.fetch_call import fetch_call
 from broker.replication.following import follower_log
 from broker.replication.following.followed import FetcherContext, Followed, NotToldError
-from broker.replication.following.follower_log import FollowerFetchSession, Key, offset_to_truncate_to
+from broker.replication.following.follower_log import FollowerFetchSession, Key, fetch_call, offset_to_truncate_to
 from broker.replication.partition import Partition, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest

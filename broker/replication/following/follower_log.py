@@ -25,8 +25,10 @@ from uuid import UUID
 
 import structlog
 
-from protocol.produce_fetch.fetch_request import FetchPartition, ForgottenTopic
-from protocol.produce_fetch.fetch_response import EpochEndOffset
+from broker.peers.call import Call
+from protocol.produce_fetch import replica_fetch
+from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest, ForgottenTopic
+from protocol.produce_fetch.fetch_response import EpochEndOffset, FetchResponse
 from protocol.produce_fetch.parts import TopicKey
 from storage.log import follower_append
 from storage.log.follower_append import Truncation
@@ -36,6 +38,9 @@ from storage.workers import folder_lane
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
 
+
+FETCH = 1
+"""The API's key."""
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
@@ -94,6 +99,18 @@ class FollowerFetchSession:
 
 
 logger = structlog.get_logger(__name__)
+
+
+def fetch_call(request: FetchRequest) -> Call[FetchResponse]:
+    """The call of a Fetch that names topics by id."""
+    return Call(
+        FETCH,
+        replica_fetch.LOWEST,
+        replica_fetch.HIGHEST,
+        lambda _: True,
+        lambda out, _: replica_fetch.encode_request(out, request),
+        lambda frame, position, _: replica_fetch.decode_response(frame, position),
+    )
 
 
 def append(partition: Partition, records: memoryview, now_ms: int, most_batches: int) -> int:

@@ -114,6 +114,23 @@ def test_what_is_wholly_below_the_start_offset_may_be_acknowledged_again() -> No
     assert flight.start_offset == 6
 
 
+def test_what_is_acquired_again_was_read_even_if_it_came_in_one_larger_range_before() -> None:
+    """A fetch with fewer bytes than the last one must not lock records that it does not bring."""
+    flight = InFlight(0)
+    acquire(flight, (0, 2), (3, 5), (6, 10))
+    acknowledge(flight, 0, 10, RELEASE)
+    assert acquire(flight, (0, 2)) == [(0, 2, 2)]
+    assert acquire(flight, (3, 5), (6, 10)) == [(3, 10, 2)]
+
+
+def test_an_offset_that_was_never_delivered_is_an_invalid_request_whatever_comes_before_it() -> None:
+    flight = InFlight(0)
+    acquire(flight, (0, 2))
+    acknowledge(flight, 0, 2, RELEASE)
+    with pytest.raises(InvalidRequest, match="Offset 3 was never delivered"):
+        flight.acknowledge("m", [(0, 3, [ACCEPT, REJECT, ACCEPT, ACCEPT])], RULES, 0)
+
+
 def test_overlapping_ranges_are_refused() -> None:
     flight = InFlight(0)
     acquire(flight, (0, 9))

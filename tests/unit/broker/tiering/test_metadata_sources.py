@@ -15,7 +15,7 @@ from kio.schema.list_offsets.v11.response import (
 
 from broker.membership.broker_clients import BrokerClients
 from broker.peers.call import Call
-from broker.peers.fetch_call import FETCH
+from broker.replication.following.follower_log import FETCH
 from broker.tiering.metadata_positions import Position
 from broker.tiering.metadata_sources import NOT_SURE, Elsewhere
 from metadata.topic_names import REMOTE_LOG_METADATA_TOPIC_NAME as TOPIC
