@@ -106,6 +106,18 @@ def share_limits(t: Talk, v: int) -> None:
     late.fetch("and goes on", max_wait=50)
 
 
+@scenario("share_fetch", VERSIONS)
+def share_acquired_again(t: Talk, v: int) -> None:
+    """What was released as one range comes again as far as it is read."""
+    group = ShareGroup(t, v)
+    topic = filled(t, group, 3, 3, 4)
+    m = group("m", topic)
+    m.get("all at once", topic)
+    m.acknowledge("released", (topic, {0: [(0, 9, RELEASE)]}))
+    m.get("one byte of it", topic, max_bytes=1)
+    m.get("the rest", topic)
+
+
 @scenario("share_fetch", (2,))
 def share_record_limit(t: Talk, v: int) -> None:
     group = ShareGroup(t, v)
@@ -135,6 +147,7 @@ def share_acknowledgements_refused(t: Talk, v: int) -> None:
     wrong("too many types", (0, 1, [ACCEPT] * 3))
     wrong("no types", (0, 1, []))
     wrong("overlapping", (0, 2, ACCEPT), (2, 3, ACCEPT))
+    wrong("overlapping by two", (0, 3, ACCEPT), (2, 4, ACCEPT))
     wrong("out of order", (3, 4, ACCEPT), (0, 1, ACCEPT))
     wrong("past the end", (8, 12, ACCEPT))
     wrong("far past the end", (100, 101, ACCEPT))
@@ -150,6 +163,12 @@ def share_acknowledgements_refused(t: Talk, v: int) -> None:
     m.acknowledge("a partition that nobody fetched", (topic, {1: [(0, 0, ACCEPT)]}))
     m.acknowledge("nothing")
     m.acknowledge("a topic without partitions", (topic, {}))
+    m.acknowledge("an unknown topic without batches", (NO_TOPIC, {0: []}))
+    m.acknowledge("partitions without batches", (topic, {0: [], 1: [], 9: []}))
+    m.acknowledge("one partition without batches, one with", (topic, {0: [(5, 5, ACCEPT)], 1: []}))
+    m.acknowledge("one partition without batches, one that is wrong", (topic, {0: [(5, 5, 5)], 1: []}))
+    m.fetch("with a fetch", (topic, {0: [(6, 6, ACCEPT)], 9: []}), max_wait=50)
+    wrong("acquired by nobody, then past the end", (4, 12, [ACCEPT] * 9))
     m.acknowledge("a wrong epoch", (topic, {0: [(5, 5, ACCEPT)]}), share_session_epoch=77)
     m.acknowledge("epoch 0", (topic, {0: [(5, 5, ACCEPT)]}), share_session_epoch=0)
     group("stranger", topic).acknowledge("no session", (topic, {0: [(5, 5, ACCEPT)]}), share_session_epoch=1)
