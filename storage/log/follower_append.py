@@ -41,20 +41,24 @@ def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: i
     """
     log.check_appendable()
     size = 0
-    for count, (batch, header) in enumerate(_batches(records, log.name)):
-        if header.leader_epoch > leader_epoch or count == most_batches:
-            break
-        if header.base_offset < log.log_end_offset:
-            raise InvalidRecord(
-                f"A batch for {log.name} begins at offset {header.base_offset}, but the log ends at "
-                f"{log.log_end_offset}."
-            )
-        if header.last_offset > LAST_OFFSET:
-            raise InvalidRecord(f"A batch for {log.name} ends at offset {header.last_offset}, which no log can reach.")
-        _append(log, batch, header, now_ms)
-        size += len(batch)
-    if log.log_end_offset - log.flusher.flushed.offset >= log.config.flush_messages:
-        log.flusher.request()
+    try:
+        for count, (batch, header) in enumerate(_batches(records, log.name)):
+            if header.leader_epoch > leader_epoch or count == most_batches:
+                break
+            if header.base_offset < log.log_end_offset:
+                raise InvalidRecord(
+                    f"A batch for {log.name} begins at offset {header.base_offset}, but the log ends at "
+                    f"{log.log_end_offset}."
+                )
+            if header.last_offset > LAST_OFFSET:
+                raise InvalidRecord(
+                    f"A batch for {log.name} ends at offset {header.last_offset}, which no log can reach."
+                )
+            _append(log, batch, header, now_ms)
+            size += len(batch)
+    finally:  # the batches before a bad one, too: nothing is fetched until they are flushed
+        if log.log_end_offset - log.flusher.flushed.offset >= log.config.flush_messages:
+            log.flusher.request()
     return size
 
 
