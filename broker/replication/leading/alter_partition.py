@@ -100,7 +100,12 @@ class AlterPartition:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                if not await self._ask_for(list(islice(self._waiting.values(), MOST_AT_ONCE))):
+                try:
+                    is_done = await self._ask_for(list(islice(self._waiting.values(), MOST_AT_ONCE)))
+                except Exception as error:  # noqa: BLE001 - logged; no change may wait for ever
+                    self._complain(repr(error), unexpected=error)
+                    is_done = False
+                if not is_done:
                     await self._clock.sleep(RETRY_MS)
         finally:
             self._task = None
@@ -129,10 +134,10 @@ class AlterPartition:
                 waiting.done(answer)
         return len(answers) == len(asked) and all(outcome.error is ErrorCode.none for outcome in answers.values())
 
-    def _complain(self, error: str) -> None:
+    def _complain(self, error: str, unexpected: Exception | None = None) -> None:
         """Log why a request has failed, once until that changes: it is sent again soon."""
         if error != self._complaint:
-            logger.warning("in-sync replicas not changed", error=error)
+            logger.warning("in-sync replicas not changed", error=error, exc_info=unexpected)
             self._complaint = error
 
 

@@ -10,7 +10,7 @@ from kio.schema.alter_partition.v3 import AlterPartitionResponse
 from kio.schema.alter_partition.v3.response import PartitionData, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.replication.leading.alter_partition import MOST_AT_ONCE, AlterPartition, IsrChange, IsrOutcome
+from broker.replication.leading.alter_partition import MOST_AT_ONCE, RETRY_MS, AlterPartition, IsrChange, IsrOutcome
 from protocol.durations import ZERO
 from tests.doubles.clock import ManualClock, settle
 
@@ -51,4 +51,38 @@ async def test_many_changes_go_in_several_requests_and_each_has_its_outcome() ->
     await settle()
     assert sizes == [MOST_AT_ONCE, MOST_AT_ONCE, 7]
     assert all(outcomes[index].partition_epoch == index + 1 for index in range(2 * MOST_AT_ONCE + 7))
+    await changes.stop()
+
+
+async def test_an_unexpected_error_of_alter_partition_leaves_no_change_waiting_for_ever() -> None:
+    """Else every later proposal for the partition would be withdrawn, as one waits already."""
+    clock, outcomes = ManualClock(), list[IsrOutcome]()
+    errors: list[Exception] = [RuntimeError("a bug"), RuntimeError("a bug")]
+
+    async def ask(request: Any) -> AlterPartitionResponse:
+        if errors:
+            raise errors.pop()
+        return accepted(request)
+
+    changes = AlterPartition(1, lambda: 5, ask, clock)
+    assert changes.submit(IsrChange(TOPIC, 0, leader_epoch=3, partition_epoch=8, isr=((1, 5),)), outcomes.append)
+    await clock.run(3 * RETRY_MS)
+    assert [outcome.partition_epoch for outcome in outcomes] == [9]
+    await changes.stop()
+
+
+async def test_an_outcome_that_cannot_be_taken_over_does_not_keep_the_others_of_its_request() -> None:
+    clock, outcomes = ManualClock(), list[IsrOutcome]()
+
+    async def ask(request: Any) -> AlterPartitionResponse:
+        return accepted(request)
+
+    def refuse(_outcome: IsrOutcome) -> None:
+        raise RuntimeError("a bug")
+
+    changes = AlterPartition(1, lambda: 5, ask, clock)
+    for index, done in enumerate((refuse, outcomes.append)):
+        assert changes.submit(IsrChange(TOPIC, index, leader_epoch=3, partition_epoch=8, isr=((1, 5),)), done)
+    await clock.run(3 * RETRY_MS)
+    assert [outcome.partition_epoch for outcome in outcomes] == [9]
     await changes.stop()
