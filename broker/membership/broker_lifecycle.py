@@ -217,10 +217,11 @@ class BrokerLifecycle:
                 answer = await self._channel.send(
                     entity_call(self._heartbeat(), lowest=1), self._intervals.heartbeat_ms * HEARTBEATS_MISSED
                 )
+                self._answered(answer)
             except PeerError as error:
                 logger.warning("heartbeat not answered", error=str(error))
-            else:
-                self._answered(answer)
+            except Exception:  # without heartbeats the node would be fenced until its next start
+                logger.exception("unexpected error of a heartbeat")
             self._changed.set()
             if not self._is_gone and (said is self.state or self.state is LifecycleState.RUNNING):
                 await self._pause()

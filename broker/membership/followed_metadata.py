@@ -158,11 +158,11 @@ class FollowedMetadata:
         await self.observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
 
     async def enter(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
-        """See `NodeMetadata.enter`."""
+        """See `NodeMetadata.enter`. Raises MetadataLogError if the log cannot be followed, as nobody unfences then."""
         self.observer.start()  # first, so that a failover is noticed
         if last is not None:
             await last()
-        await self.lifecycle.unfence()
+        await self.observer.while_following(self.lifecycle.unfence())
 
     # -- at work
 

@@ -169,6 +169,18 @@ class MetadataObserver:
         """Follow the log from now on."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="metadata-observer")
 
+    async def while_following(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """The result of what comes only if the log is followed. Raises MetadataLogError when that ends."""
+        assert self._task is not None
+        task = asyncio.ensure_future(waiting)
+        try:
+            await asyncio.wait((task, self._task), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise MetadataLogError("The metadata of the cluster are not followed any more.")
+        finally:
+            task.cancel()
+        return task.result()
+
     async def stop(self) -> None:
         """End following once what was fetched is applied, and keep a copy of the image."""
         self._stopping = True

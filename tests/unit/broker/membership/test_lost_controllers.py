@@ -7,10 +7,12 @@ import random
 import uuid
 from collections.abc import Awaitable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
+from kio.schema.errors import ErrorCode
 
 from broker.background import Stopped
 from broker.config.broker_config import BrokerConfig
@@ -22,6 +24,7 @@ from broker.membership.publisher import Follower, Joining
 from broker.peers.client import PeerNetwork
 from controller.brokers import Registration
 from controller.decision import NoQuota
+from controller.quorum.metadata_batches import MetadataLogError
 from protocol.durations import MILLISECOND
 from protocol.errors import Timeout
 from tests.doubles.clock import ManualClock, settle
@@ -141,6 +144,38 @@ async def test_a_controller_lost_while_the_directories_of_replicas_are_told_befo
 
     await broker.within(SESSION_MS, broker.metadata.enter(tell))
     assert "AssignReplicasToDirs" in broker.successor_was_asked
+    await broker.close()
+
+
+async def test_a_start_ends_when_the_metadata_log_cannot_be_followed_before_the_unfencing() -> None:
+    """The controllers unfence no broker that does not have its own registration: it would wait for that for ever."""
+    broker = Broker()
+    await broker.within(1_000, broker.metadata.open())
+    await broker.within(1_000, broker.metadata.join(broker.joining))
+    failures: list[str] = []
+    broker.metadata.on_failure = failures.append
+    broker.controllers.answers_fetch_with = ErrorCode.inconsistent_cluster_id
+    broker.controllers.unfences = False
+    with pytest.raises(MetadataLogError, match="not followed"):
+        await broker.within(1_000, broker.metadata.enter())
+    assert len(failures) == 1
+    await broker.close()
+
+
+async def test_a_heartbeat_that_fails_unexpectedly_is_followed_by_the_next_one() -> None:
+    broker = Broker()
+    await broker.start()
+    offset, errors = broker.metadata.lifecycle._offset, [RuntimeError("a bug")]
+
+    def fail_once() -> int:
+        if errors:
+            raise errors.pop()
+        return offset()
+
+    with patch.object(broker.metadata.lifecycle, "_offset", fail_once):
+        await broker.clock.run(SESSION_MS)
+    assert not errors
+    assert broker.metadata.lifecycle.silence_ms < SESSION_MS
     await broker.close()
 
 

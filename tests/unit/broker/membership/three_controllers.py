@@ -78,7 +78,8 @@ class Controller:
             self.quorum.log[1:] = [batch(BROKER_EPOCH, 1, "registered")]
             return default_entity(cls, error_code=ErrorCode.none, broker_epoch=BROKER_EPOCH)
         if name == "BrokerHeartbeat":
-            serves = request.current_metadata_offset >= BROKER_EPOCH and not request.want_fence
+            is_ahead = request.current_metadata_offset >= BROKER_EPOCH
+            serves = is_ahead and self.quorum.unfences and not request.want_fence
             return default_entity(
                 cls, error_code=ErrorCode.none, is_fenced=not serves, should_shut_down=request.want_shut_down
             )
@@ -97,7 +98,12 @@ class Controller:
         )
         topic = default_entity(FetchableTopicResponse, topic_id=uuid.UUID(int=1), partitions=(partition,))
         endpoint = default_entity(NodeEndpoint, node_id=leader.node_id, host=leader.host, port=PORT)
-        return default_entity(FetchResponse, error_code=ErrorCode.none, responses=(topic,), node_endpoints=(endpoint,))
+        return default_entity(
+            FetchResponse,
+            error_code=self.quorum.answers_fetch_with,
+            responses=(topic,),
+            node_endpoints=(endpoint,),
+        )
 
 
 class _Session(asyncio.Protocol):
@@ -144,6 +150,8 @@ class ThreeControllers:
         self.epoch = 1
         self.controllers = [Controller(self, number) for number in range(3)]
         self.active = self.controllers[0]
+        self.unfences = True
+        self.answers_fetch_with = ErrorCode.none
 
     def lose(self, how: Lost) -> None:
         """Lose the active one."""
