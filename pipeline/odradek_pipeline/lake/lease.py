@@ -89,21 +89,32 @@ class Lease:
             self._tag = None
 
     def _take(self, begun: float, instead_of: str | None) -> None:
+        """Write it; `is_held`, which another thread asks for, changes only once the outcome is known."""
         self._number += 1
         text = json.dumps({"owner": self._owner, "renewed": self._number})
-        self._tag = self._objects.write(self._path, text, instead_of)
-        if self._tag is None:  # perhaps it was written, and the answer got lost
+        tag = self._objects.write(self._path, text, instead_of)
+        if tag is None:  # perhaps it was written, now or by the attempt before, and the answer got lost
             found = self._objects.read(self._path)
-            self._tag = found.tag if found is not None and found.text == text else None
-        if self._tag is not None:
+            if found is not None and found.text == text:
+                tag = found.tag
+            elif found is not None and _owner_of(found) == self._owner:
+                if found.tag != instead_of:
+                    self._take(begun, found.tag)
+                return
+        self._tag = tag
+        if tag is not None:
             self._renewed, self._seen = begun, None
 
 
-def _is_held(found: Written) -> bool:
+def _owner_of(found: Written) -> object:
     try:
-        return json.loads(found.text)["owner"] is not None
+        return json.loads(found.text)["owner"]
     except (ValueError, KeyError, TypeError):
-        return True  # whoever wrote it, it is not ours
+        return ""  # whoever wrote it, it is not ours
+
+
+def _is_held(found: Written) -> bool:
+    return _owner_of(found) is not None
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -100,6 +101,47 @@ def test_a_renewal_whose_answer_got_lost_has_happened() -> None:
     assert lease.renew()
     bucket.answers = True
     assert lease.renew()
+
+
+def test_a_lease_is_held_while_it_is_looked_up_whether_a_renewal_without_an_answer_has_happened() -> None:
+    """The job asks in a thread of its own, and gives a topic up whose lease is not held."""
+    bucket = Bucket()
+    lease = bucket.lease("first")
+    assert lease.acquire()
+    held: list[bool] = []
+    read = bucket.read
+
+    def looked_at(path: str) -> Written | None:
+        held.append(lease.is_held)
+        return read(path)
+
+    bucket.answers = False
+    with patch.object(bucket, "read", looked_at):
+        assert lease.renew()
+    assert held == [True]
+
+
+def test_a_renewal_that_failed_after_it_was_written_is_no_other_drivers() -> None:
+    """S3 did not answer in time, say: the next renewal finds a tag that no answer has told."""
+    bucket = Bucket()
+    lease = bucket.lease("first")
+    assert lease.acquire()
+    write = bucket.write
+
+    def unanswered(path: str, text: str, instead_of: str | None) -> str | None:
+        write(path, text, instead_of)
+        raise OSError("timed out")
+
+    with patch.object(bucket, "write", unanswered), pytest.raises(OSError, match="timed out"):
+        lease.renew()
+    bucket.now += 15
+    assert lease.renew()
+    bucket.now += GIVE_UP_SECONDS - 1
+    assert lease.is_held
+    with patch.object(bucket, "write", lambda *_: None):  # a conflict, which S3 tells too if nothing was written
+        assert lease.renew()
+    bucket.now += 1
+    assert not lease.is_held, "it was not renewed"
 
 
 def test_a_driver_that_cannot_renew_stops_before_another_may_begin() -> None:
