@@ -120,6 +120,9 @@ class MetadataTopic:
             indexes, self._positions, self._topic_id = list(self._positions), {}, topic_id
             for index in indexes:
                 self._forget(index)
+            for task, _ in self._readers.values():
+                task.cancel()  # it asks for the topic by the id that it had
+            self._readers.clear()
         for index in self._positions:
             self._begin(self.leader(index))
         for _, source in self._readers.values():
@@ -151,9 +154,12 @@ class MetadataTopic:
                         if self._positions.get(found.partition) is wanted[found.partition]:
                             await self._found(wanted[found.partition], found)
                     says = True
-                except (KafkaError, PeerError, DecodeError) as error:
+                except Exception as error:  # unforeseen ones, too: nobody else reads these partitions on
                     if says:
-                        logger.warning("metadata of remote storage not read", leader=leader, error=str(error))
+                        why = None if isinstance(error, KafkaError | PeerError | DecodeError) else error
+                        logger.warning(
+                            "metadata of remote storage not read", leader=leader, error=str(error), exc_info=why
+                        )
                     says = False
                     source.close()
                     await self._clock.sleep(RETRY_MS)
