@@ -257,9 +257,11 @@ class SharePartition:
         except asyncio.CancelledError:  # by `close`; the write may still be done
             self._fail(taken, NotLeaderOrFollower())
             raise
-        except KafkaError as error:
-            self._fail(taken, for_member(error))
-            logger.warning("state of a share partition not written", **self._named(), error=str(error))
+        except Exception as error:  # unforeseen ones, too: members wait for their answers
+            told = error if isinstance(error, KafkaError) else UnknownServerError()
+            self._fail(taken, for_member(told))
+            why = None if told is error else error
+            logger.warning("state of a share partition not written", **self._named(), error=str(error), exc_info=why)
             self.fenced |= isinstance(error, _OVER)
             self._not_before_ms = self._clock.monotonic_ms() + RETRY_MS
             self._stop_timer()

@@ -42,7 +42,7 @@ class Coordinator:
 
     def __init__(self) -> None:
         self.state = ShareSnapshotValue(0, 1, 0, -1, 0, 0, ())
-        self.error: KafkaError | None = None
+        self.error: Exception | None = None
         self.hold = False
         self.writes: list[ShareWrite] = []
         self._held: list[tuple[ShareWrite, Future[None]]] = []
@@ -141,6 +141,19 @@ async def test_a_failed_write_leaves_the_records_acquired() -> None:
     rig.coordinator.error = CoordinatorLoadInProgress()
     with pytest.raises(CoordinatorNotAvailable):
         await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
+    rig.coordinator.error = None
+    await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
+    assert rig.partition.start_offset == 20
+
+
+async def test_an_acknowledgement_whose_write_fails_unexpectedly_is_answered_too() -> None:
+    rig = Rig()
+    rig.acquire(10, 19)
+    rig.coordinator.error = RuntimeError("a bug")
+    answer = rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
+    await turns()
+    assert answer.done()
+    assert isinstance(answer.exception(), UnknownServerError)
     rig.coordinator.error = None
     await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
     assert rig.partition.start_offset == 20
