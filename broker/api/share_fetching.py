@@ -140,12 +140,15 @@ class ShareFetching:
         """
         read = _Read(self._ctx, self._isolation, self._limits, left_ms)
         reading: list[tuple[Place, Partition, SharePartition, int]] = []
+        left_out: list[SharePartition] = []
         for place, partition, share in found:
             offset = share.next_fetch_offset
             share.advance_log_start(partition.log_start_offset)
             if share.can_acquire:
                 share.begin_reading()
                 reading.append((place, partition, share, offset))
+            else:
+                left_out.append(share)
         most_bytes = self._limits.max_bytes // max(1, len(reading))
         read.partitions = [
             PartitionFetch(
@@ -160,7 +163,9 @@ class ShareFetching:
         finally:
             for _, _, share, _ in reading:
                 share.end_reading()
-        return read, any(share.missed for _, _, share, _ in reading)
+        # Whoever has read one of those meanwhile, or released something of it, has found nobody who waits.
+        is_free = bool(left_out) and any(share.can_acquire for share in left_out)
+        return read, is_free or any(share.missed for _, _, share, _ in reading)
 
     async def _acquire_all(self, read: _Read, found: Sequence[Found]) -> None:
         shares = {place: share for place, _, share in found}

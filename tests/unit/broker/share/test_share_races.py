@@ -102,6 +102,34 @@ async def test_who_finds_a_partition_being_read_reads_it_next(shared: Shared, mo
     assert first.is_waiting
 
 
+async def test_a_share_partition_that_was_read_by_another_fetch_while_the_others_were_read_is_looked_at_again(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other fetch has ended before this one waits, so nobody wakes it."""
+    first, second = await shared.member("m"), await shared.member("n", partitions=2)
+    await shared.produce(b"a")
+    await shared.produce(b"b")
+    ends = [asyncio.Event(), asyncio.Event()]
+    coming, go_on = iter(ends), RecordsRead.go_on
+
+    async def held(read: RecordsRead, plan: Any) -> None:
+        if (end := next(coming, None)) is not None:
+            await end.wait()
+        await go_on(read, plan)
+
+    monkeypatch.setattr(RecordsRead, "go_on", held)
+    first.send_fetch(records=1)
+    await settle()
+    second.send_fetch(wait_ms=5000)
+    await settle()
+    ends[0].set()
+    await settle()
+    assert acquired(first.fetched()) == [(0, 0, 1)]
+    ends[1].set()
+    await settle()
+    assert acquired(second.fetched()) == [(1, 1, 1)]
+
+
 async def test_who_hangs_up_while_a_partition_is_loaded_leaves_nothing_loaded(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
