@@ -34,6 +34,7 @@ class LogMoves:
         self._turn = asyncio.Lock()
         self._moves: dict[UnifiedLog, LogMove] = {}
         self._tasks: dict[LogMove, asyncio.Task[None]] = {}
+        self._at_work: LogMove | None = None
         self.ended = 0
         """The number of moves that are over, done or not."""
 
@@ -78,7 +79,10 @@ class LogMoves:
         if move is None:
             return None
         move.cancel()
-        await asyncio.wait([self._tasks[move]])
+        if move is self._at_work:
+            await asyncio.wait([self._tasks[move]])
+        else:  # it touches nothing when its turn comes, which may be hours later
+            del self._moves[log]
         return move.target.path
 
     def move_again(self, log: UnifiedLog, path: str) -> None:
@@ -93,6 +97,7 @@ class LogMoves:
         described = {"partition": log.name, "to": move.target.path}
         try:
             async with self._turn:
+                self._at_work = move
                 logger.info("partition move started", **described)
                 await move.run()
                 logger.info("partition moved", **described)

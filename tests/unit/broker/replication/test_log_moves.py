@@ -98,6 +98,25 @@ async def test_the_copy_is_told_of_while_it_grows() -> None:
         assert [name for name in rig.fs.listdir("/two") if name.startswith("t-")] == []
 
 
+async def test_a_truncation_does_not_wait_for_the_turn_of_a_move_that_has_not_begun() -> None:
+    """The follower's fetcher would wait, with all its partitions, until another partition has moved."""
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        first, second = (rig.node.replicas.find("t", index).log for index in range(2))
+        first.removal.unsynced += 1  # so that its move waits
+        assert [await move(client, "/three", index=index) for index in range(2)] == ["none", "none"]
+        moves = rig.node.replicas.moves
+        stopping = asyncio.ensure_future(moves.stop_moving(second))
+        await settle()
+        assert stopping.done()
+        assert stopping.result() == "/three"
+        moves.move_again(second, "/three")
+        first.removal.unsynced -= 1
+        await rig.clock.run(1000)
+        assert {(one, is_future) for one, is_future, _ in await where(client)} == {("/three", False)}
+
+
 @pytest.mark.parametrize("folder", ["", "/one/", "/two/"])
 async def test_records_deleted_during_a_move_stay_deleted(folder: str) -> None:
     """Wherever the start takes it from, and unless the client was told otherwise."""

@@ -7,11 +7,11 @@ from typing import Any, cast
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v18.request import FetchRequest
 from kio.schema.list_offsets.v11.request import ListOffsetsRequest
 
 from broker.coordinators.hosted import Host
 from broker.peers.call import Call
-from broker.peers.fetch_call import FETCH
 from broker.peers.leaders import EARLIEST
 from broker.tiering.metadata_topic import RETRY_MS, MetadataTopic
 from protocol.produce_fetch import replica_fetch
@@ -55,7 +55,7 @@ class Leading(OtherBroker):
 
     async def send(self, call: Call[Any], _timeout_ms: float | None = None) -> Any:
         out = bytearray()
-        if call.api_key != FETCH:
+        if call.api_key != FetchRequest.__api_key__:
             call.encode(out, call.highest)
             request, _ = entity_reader(ListOffsetsRequest, ListOffsetsRequest)(bytes(out), 0)
             self.ends = {0: 0 if request.topics[0].partitions[0].timestamp == EARLIEST else 1}
