@@ -155,7 +155,7 @@ class PeerConnection(asyncio.Protocol):
             return
         try:
             response = waiting.call.read(frame, waiting.version)
-        except DecodeError as error:
+        except Exception as error:  # unforeseen ones, too: nothing else would end the wait for this answer
             what = f"{self.address} sent a malformed answer to API {waiting.call.api_key} v{waiting.version}: {error}"
             waiting.answer.set_exception(PeerDisconnectedError(what))
             raise

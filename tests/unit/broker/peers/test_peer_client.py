@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -24,6 +26,7 @@ from broker.peers.call import (
     entity_call,
 )
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, Prepare, ask_versions
+from broker.peers.connection import PeerConnection
 from protocol.api.messages import request_class
 from protocol.reader import entity_reader
 from protocol.schema import default_entity
@@ -227,6 +230,20 @@ def serves(*apis: tuple[int, int, int]) -> Callable[[int, int, int], bytes | Non
         return bytes(frame_writer(ApiVersionsResponse, ApiVersionsResponse, 0)(response, correlation_id))
 
     return versions
+
+
+async def test_an_answer_that_is_not_read_for_an_unforeseen_reason_is_not_waited_for_for_ever() -> None:
+    """It is not in flight any more, and has no deadline, when it is read."""
+
+    def fail(_frame: bytes, _position: int, _version: int) -> Any:
+        raise RuntimeError("a bug")
+
+    connection = PeerConnection(HOST, "broker-1", ManualClock(), lambda _: None)
+    connection.connection_made(Mock())
+    asked = connection.send(replace(entity_call(ASK), decode=fail), 0, 1000)
+    with pytest.raises(RuntimeError):
+        connection.data_received(answer(67, 0, 1) or b"")
+    assert isinstance(asked.exception(), PeerDisconnectedError)
 
 
 async def test_the_highest_version_that_both_speak_is_sent() -> None:
