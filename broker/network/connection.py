@@ -286,6 +286,8 @@ class Connection(asyncio.BufferedProtocol):
         elif any(isinstance(part, UnreadBytes) for part in out):
             self._blocked |= SENDING
             self._sending = GradualReply(out, self._transport, self._outbox.turn)
+            if self._blocked & WRITING_PAUSED:  # by what was sent before, while the request waited
+                self._sending.pause()
             self._sending.work.add_done_callback(self._sent)
         else:
             self._transport.writelines(out)

@@ -95,6 +95,18 @@ async def test_a_client_that_takes_little_costs_little(rig: Rig) -> None:
     assert taken > sum(LOGS.values()) * BATCH / MOST_IN_MEMORY
 
 
+async def test_a_client_that_took_nothing_of_what_came_before_an_answer_costs_little(rig: Rig) -> None:
+    client, producer = rig.connect(), rig.connect()
+    client.transport.stalled = True
+    at_end = fetch([("t", 0, LOGS[0])], partition_max_bytes=50 << 20, min_bytes=8 * BATCH, max_wait_ms=1000)
+    client.send("fetch", 12, **at_end)
+    await settle()
+    client.transport.write(bytes(HIGH_WATER + 1))
+    for _ in range(8):
+        await producer.ask("produce", 9, **produce("t", {0: batch(bytes(BATCH))}))
+    assert HIGH_WATER + 1 < len(client.transport.unsent) <= MOST_IN_MEMORY
+
+
 async def test_many_large_answers_take_turns_on_the_loop(rig: Rig) -> None:
     clients = [rig.connect() for _ in range(5)]
     for client in clients:
