@@ -88,6 +88,7 @@ class Fetcher:
     def remove(self, partition: Partition) -> None:
         partition.wake_fetcher = do_nothing
         self.followed.pop((partition.topic_id, partition.index), None)
+        self._changed.set()  # the others may wait for its flush alone
 
     async def stop(self) -> None:
         """End the fetcher; an append that has begun is whole."""
