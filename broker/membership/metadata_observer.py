@@ -221,8 +221,9 @@ class MetadataObserver:
         where = self._quorum.next_to_ask() if active is None else active
         client = self._clients.of(where.host, where.port)
         at = FetchPosition(self._log.end_offset, self._log.last_epoch, self._log_start, self.high_watermark)
+        epoch = self._quorum.epoch or at.epoch  # after a start the copy alone knows one; Kafka refuses an older one
         try:
-            answer = await client.send(fetch(self._who, self._quorum.epoch, at, max_wait_ms, most_bytes))
+            answer = await client.send(fetch(self._who, epoch, at, max_wait_ms, most_bytes))
             partition = self._of_active(client, answer)
             handled = partition is not None and await take(client, partition)
         except PeerError as error:

@@ -10,14 +10,17 @@ from typing import Any, cast
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v18.request import FetchRequest
 
 from broker.config.controllers import ControllerAddress
 from broker.membership.controller_channel import ControllerQuorum, NoControllerError
-from broker.membership.metadata_copy import MetadataCopy, ObserverIdentity
+from broker.membership.metadata_copy import Copied, MetadataCopy, ObserverIdentity
 from broker.membership.metadata_observer import MetadataObserver
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClients
+from metadata.image import MetadataImage
 from protocol.api.table import API_BY_NAME
+from protocol.reader import entity_reader
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.membership.test_fetched_log import batch
@@ -34,13 +37,13 @@ class Controllers:
     def __init__(self, clock: ManualClock, answer: Callable[[], tuple[int, bytes]]) -> None:
         self._clock = clock
         self._answer = answer
-        self.fetches = 0
+        self.calls: list[Any] = []
 
     def of(self, _host: str, _port: int) -> Controllers:
         return self
 
-    async def send(self, _call: Any) -> Any:
-        self.fetches += 1
+    async def send(self, call: Any) -> Any:
+        self.calls.append(call)
         await self._clock.sleep(PAUSE_MS)
         high_watermark, records = self._answer()
         partition = SimpleNamespace(
@@ -109,7 +112,7 @@ async def test_a_start_goes_on_as_long_as_something_comes() -> None:
     controllers = Controllers(clock, lambda: answers.pop(0))
     node = observer(clock, controllers)
     assert await outcome(clock, node) is None
-    assert (node.image.offset, controllers.fetches) == (5, 6)
+    assert (node.image.offset, len(controllers.calls)) == (5, 6)
 
 
 @pytest.mark.parametrize("records", [b"", batch(0, 1, "a")])
@@ -117,6 +120,20 @@ async def test_an_answer_without_anything_new_is_no_reason_to_wait_for_ever(reco
     clock = ManualClock()
     error = await outcome(clock, observer(clock, Controllers(clock, lambda: (3, records))))
     assert isinstance(error, NoControllerError)
+
+
+async def test_after_a_start_the_first_fetch_has_the_leader_epoch_of_the_copy_in_it() -> None:
+    """With an older one than that of the last record Kafka's controllers answer INVALID_REQUEST."""
+    clock = ManualClock()
+    controllers = Controllers(clock, lambda: (7, b""))
+    node = observer(clock, controllers)
+    node.begin_with(Copied(MetadataImage(offset=6, epoch=4)))
+    assert await outcome(clock, node) is None
+    call, out = controllers.calls[0], bytearray()
+    call.encode(out, call.highest)
+    request, _ = entity_reader(FetchRequest, FetchRequest)(bytes(out), 0)
+    ((asked,),) = (topic.partitions for topic in request.topics)
+    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (7, 4, 4)
 
 
 class EndlessSnapshot(Controllers):
