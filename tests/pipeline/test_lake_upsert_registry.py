@@ -18,6 +18,7 @@ import confluent_kafka
 from odradek import Broker
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
+from odradek_pipeline.lake import partitioning
 from odradek_pipeline.lake.ingest import IngestServices
 from odradek_pipeline.lake.upsert import UpsertIngest
 from odradek_pipeline.registry import Registry
@@ -181,6 +182,35 @@ def test_a_late_batch_with_keys_of_an_older_schema_revives_no_deleted_key(
         reader = lake.spark.read.format("kafka").options(**settings.cluster.connector_options())
         late._write(reader.option("subscribe", topic).load().where("offset < 5"), 1)
     assert by_key(table_format, folder / topic) == expected
+
+
+def test_a_table_is_divided_by_fields_that_only_the_first_batchs_schemas_tell(
+    lake: Lake, registry_of: Broker, topic: str, warehouse: Path
+) -> None:
+    """`--partition-by` of a registry's keys and values; a change of it is checked against the table."""
+
+    def run(spec: str) -> dict[str, str]:
+        return lake.run(topic, **asked(topic, "iceberg"), partitions=partitioning.parse([f"{topic}={spec}"]))
+
+    create_topic(lake.bootstrap, topic)
+    sides = Sides(lake.bootstrap, registry_of, topic)
+    sides.add("key", shape("K", id="long"))
+    sides.add("value", shape("V", n="long", country=TEXT))
+    for number in range(3):
+        sides.send({"id": number}, {"n": number, "country": "CZ" if number else None}, 0)
+    assert "a field in it may, such as key.id" in run("bucket(4, key)")[topic]
+    assert not (warehouse / topic).exists()
+    assert run("value.country, bucket(4, key.id)") == {}
+    sides.send({"id": 1}, {"n": 7, "country": "AT"}, 0)
+    assert run("value.country, bucket(4, key.id)") == {}
+    assert by_key("iceberg", warehouse / topic) == {
+        (0,): {"n": 0, "country": None},
+        (1,): {"n": 7, "country": "AT"},
+        (2,): {"n": 2, "country": "CZ"},
+    }
+    spec = readers.iceberg(warehouse / topic).spec()
+    assert [str(field.transform) for field in spec.fields] == ["identity", "bucket[4]"]
+    assert "the table has no field value.nosuch" in run("value.nosuch")[topic]
 
 
 def test_an_envelope_of_debezium_with_a_schema_is_a_change_of_its_row(

@@ -17,7 +17,7 @@ from odradek_pipeline.lake import envelope, partitioning, records, schemas, wide
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import BY_DATE, UNDIVIDED, Partitioning
 from odradek_pipeline.lake.schema_ids import SchemaIds
-from odradek_pipeline.lake.settings import LakeSettings
+from odradek_pipeline.lake.settings import ICEBERG, LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ class Ingest(ABC):
         if given is None:
             return UNDIVIDED if self.upsert else BY_DATE
         value = None if schema is None or REGISTERED in schema else StructType.fromJson(schema)
-        partitioning.check(self.topic, given, records.columns(value))
+        later = self._settings.registered(self.topic)
+        partitioning.check(self.topic, given, records.columns(value), self._settings.table_format == ICEBERG, later)
         return given
 
     def _divide_anew(self, before: str) -> None:

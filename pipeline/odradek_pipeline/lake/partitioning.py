@@ -7,7 +7,7 @@ field; in Delta a generated one, by which a filter on the time itself finds the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -131,28 +131,41 @@ def _field(text: str) -> PartitionField:
             return PartitionField(kind, named["path"], int(named.get("number") or 0))
     raise LakeError(
         f"--partition-by: {text!r} is none of hour(FIELD), day(FIELD), bucket(NUMBER, FIELD) and FIELD, "
-        "where FIELD is a column, or a field of the value such as value.country"
+        "where FIELD is a column, or a field in one such as value.country"
     )
 
 
-def check(topic: str, partitioning: Partitioning, columns: StructType) -> None:
-    """Raises LakeError if a table with these columns cannot be divided so."""
+def check(
+    topic: str, partitioning: Partitioning, columns: StructType, transforms: bool, later: Collection[str] = ()
+) -> None:
+    """Raises LakeError if a table with these columns cannot be divided so.
+
+    `transforms`: it is one of Iceberg's. `later`: columns whose types only a registry's schemas will tell, so what
+    is in them is not looked at yet.
+    """
     from pyspark.sql import types as T
 
+    times = (T.TimestampType, T.TimestampNTZType, T.DateType)
     allowed: dict[str, tuple[type[DataType], ...]] = {
         HOUR: (T.TimestampType, T.TimestampNTZType),
-        DAY: (T.TimestampType, T.TimestampNTZType, T.DateType),
+        DAY: times,
         BUCKET: (T.BinaryType, T.StringType),
         FIELD: (T.StringType, T.IntegralType, T.BooleanType, T.DateType, T.DecimalType),
     }
+    if transforms:  # elsewhere a bucket is a checksum, which is of bytes
+        allowed[BUCKET] += (T.IntegralType, T.DecimalType, *times)
     for field in partitioning:
+        if field.path.partition(".")[0] in later:
+            continue
         kind = _type_at(columns, field.path)
         if kind is None:
             raise LakeError(f"topic {topic}: --partition-by {field}: the table has no field {field.path}")
         if not isinstance(kind, allowed[field.kind]):
-            raise LakeError(
-                f"topic {topic}: --partition-by {field}: a field of type {kind.simpleString()} cannot divide a table so"
+            hint = (
+                f"; a field in it may, such as {field.path}.{kind.names[0]}" if isinstance(kind, T.StructType) else ""
             )
+            what = f"a field of type {kind.simpleString()} cannot divide a table so{hint}"
+            raise LakeError(f"topic {topic}: --partition-by {field}: {what}")
         if field.is_own_column and field.column in columns.names:
             raise LakeError(f"topic {topic}: --partition-by {field}: the table has a column {field.column} already")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from odradek_pipeline.lake import records
+from odradek_pipeline.lake import partitioning, records
 from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, IngestServices
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import BY_DATE, Partitioning
@@ -16,9 +16,10 @@ from odradek_pipeline.lake.tables import Table, make_table
 from odradek_pipeline.reasons import reason
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
 logger = structlog.get_logger(__name__)
 
@@ -31,9 +32,11 @@ class TransactionalIngest(Ingest):
         self._table = self._topic_table()
         self._dead_letters = self._make_table(self._settings.dead_letters(topic))
         self._unsure = -1
+        self._division_known = True
 
     def start(self) -> list[StreamingQuery]:
         self._table = self._topic_table()
+        self._division_known = self._registered is None or self._table_exists()
         # A batch that was planned but not seen to end may be in the tables; no later one can be.
         planned = self._checkpoint.last_planned(self.state)
         self._unsure = planned if planned > self._checkpoint.last_committed(self.state) else -1
@@ -60,7 +63,20 @@ class TransactionalIngest(Ingest):
     def _divide_anew(self, before: str) -> None:
         if self._settings.table_format != ICEBERG:
             super()._divide_anew(before)
+        spark = self._around.spark
+        self._check_division(spark.table(self._table.in_sql(spark)).schema)
         self._table.divide(self._divided)
+
+    def _check_division(self, columns: StructType) -> None:
+        partitioning.check(self.topic, self._divided, columns, self._settings.table_format == ICEBERG)
+
+    def _good(self, judged: DataFrame, *more: Column) -> DataFrame:
+        """What a registry's schemas make of keys and values, only the first batch tells."""
+        rows = super()._good(judged, *more)
+        if not self._division_known:
+            self._check_division(rows.schema)
+            self._division_known = True
+        return rows
 
     def _write(self, batch: DataFrame, number: int) -> None:
         """The function given to foreachBatch; an exception ends the query."""

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from odradek_pipeline.kafka import ClusterAddress
-from odradek_pipeline.lake import naming, state
+from odradek_pipeline.lake import naming, partitioning, state
 from odradek_pipeline.lake.ingest import spread
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.parquet import ParquetIngest
@@ -210,3 +210,18 @@ def test_data_loss_is_told_by_offsets(first: dict[int, int], last: dict[int, int
     ingest = ParquetIngest(around, "t")
     ingest._state = begun
     assert ingest.lost() == lost
+
+
+def test_partition_by_takes_buckets_of_numbers_in_iceberg_alone_and_leaves_a_registrys_columns_for_later() -> None:
+    key = StructType([StructField("id", LongType())])
+    columns = StructType([StructField("key", key), StructField("value", StringType())])
+    by_id, by_key = partitioning.from_text("bucket(4, key.id)"), partitioning.from_text("bucket(4, key)")
+    partitioning.check("t", by_id, columns, transforms=True)
+    partitioning.check("t", by_id, StructType(), transforms=False, later=("key",))
+    for division, transforms, why in (
+        (by_id, False, "a field of type bigint cannot divide a table so$"),
+        (by_key, True, "cannot divide a table so; a field in it may, such as key.id"),
+        (by_id, True, "has no field key.id"),
+    ):
+        with pytest.raises(LakeError, match=why):
+            partitioning.check("t", division, StructType() if why.startswith("has no") else columns, transforms)
