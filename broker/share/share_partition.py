@@ -299,7 +299,10 @@ class SharePartition:
         task.add_done_callback(self._sending.discard)
 
     async def _send(self, letters: Sequence[tuple[Run, LetterCause]]) -> None:
-        await self._write_letters(self.key, letters)
+        try:
+            await self._write_letters(self.key, letters)
+        except Exception:  # the records are given up all the same: the start offset would stay before them
+            logger.exception("unexpected error while dead letters were written", **self._named())
         self._lettered += [run for run, _ in letters]
         self._archive()
 

@@ -6,6 +6,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -220,6 +221,23 @@ async def test_dead_letters_are_written_before_the_start_offset_moves() -> None:
     await turns()
     assert rig.queue.letters == [(10, 11, LetterCause.REJECTED)]
     assert rig.partition.start_offset == 12
+
+
+async def test_records_whose_dead_letters_fail_unexpectedly_are_given_up_all_the_same() -> None:
+    rig = Rig()
+    rig.rules = replace(rig.rules, dead_letters=True)
+
+    def fail(_key: SharePartitionKey, _runs: Sequence[tuple[Run, LetterCause]]) -> Future[None]:
+        failed: Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(RuntimeError("a bug"))
+        return failed
+
+    with patch.object(rig.queue, "write", fail):
+        rig.partition = rig.loaded()
+    rig.acquire(10, 19)
+    await rig.partition.acknowledge("m", [(10, 19, REJECT)])
+    await turns()
+    assert rig.partition.start_offset == 20
 
 
 async def test_dead_letters_whose_writing_was_not_noted_are_noted_later_and_sent_again_after_a_restart() -> None:
