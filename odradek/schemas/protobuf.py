@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import protoc
@@ -96,11 +97,11 @@ class ProtobufCodec:
             if self._message is not None and indexes != self._messages.indexes_of(self._message):
                 raise SchemaError(f"it is a {message.DESCRIPTOR.full_name}, and {self._message} is wanted")
             message.ParseFromString(content)
+            return _value(message)
         except SchemaError:
             raise
         except (DecodeError, ValueError) as error:
             raise SchemaError(f"the bytes are not of the schema: {error}") from error
-        return _value(message)
 
     def encode(self, value: Any) -> bytes:
         from google.protobuf.json_format import ParseDict, ParseError
@@ -109,7 +110,8 @@ class ProtobufCodec:
         if not isinstance(value, Mapping):
             raise SchemaError(f"does not fit the schema: {repr(value)[:100]}: expected an object")
         try:
-            message = ParseDict(_given(value), self._messages.class_at(indexes)())
+            message = self._messages.class_at(indexes)()
+            ParseDict(_given(value), message, descriptor_pool=message.DESCRIPTOR.file.pool)
             return written_indexes(indexes) + bytes(message.SerializeToString(deterministic=True))
         except (ParseError, ValueError, TypeError) as error:
             raise SchemaError(f"does not fit the schema: {error}") from error
@@ -121,11 +123,14 @@ def make(source: Source, message: str | None, longest: int) -> ProtobufCodec:
 
 def _value(message: Any) -> Any:
     from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import DecodeError
 
-    if message.DESCRIPTOR.full_name.startswith(GOOGLES):
-        return MessageToDict(message, preserving_proto_field_name=True)
+    kind = message.DESCRIPTOR
+    if kind.full_name.startswith(GOOGLES):
+        with suppress(TypeError, DecodeError):  # an Any of a message that nobody here knows: its parts are told
+            return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=kind.file.pool)
     found = {}
-    for field in message.DESCRIPTOR.fields:
+    for field in kind.fields:
         if field.has_presence and not message.HasField(field.name):
             continue
         found[field.name] = _content(field, getattr(message, field.name))

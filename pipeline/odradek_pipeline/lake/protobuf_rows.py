@@ -278,8 +278,10 @@ def _micros(content: Any, least: int, most: int) -> int:
 def _as_json(content: Any) -> str:
     """Raises ValueError for what JSON cannot have."""
     from google.protobuf.json_format import MessageToJson, SerializeToJsonError
+    from google.protobuf.message import DecodeError
 
+    pool = content.DESCRIPTOR.file.pool
     try:
-        return str(MessageToJson(content, indent=None, preserving_proto_field_name=True))
-    except SerializeToJsonError as error:
+        return str(MessageToJson(content, indent=None, preserving_proto_field_name=True, descriptor_pool=pool))
+    except (SerializeToJsonError, DecodeError, TypeError) as error:  # the last two: an Any of an unknown message
         raise ValueError(str(error)) from None

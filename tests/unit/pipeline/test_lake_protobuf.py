@@ -159,6 +159,16 @@ def test_a_time_that_is_none_and_a_required_field_that_is_missing_do_not_fit() -
     assert read(old, b"")["problem"] == "does not fit schema 7: required field id is missing"
 
 
+def test_an_any_of_an_unknown_message_within_a_message_within_itself_is_a_dead_letter() -> None:
+    made = decoder(
+        'syntax = "proto3"; import "google/protobuf/any.proto";'
+        "message Order { Tree tree = 1; } message Tree { Tree below = 1; google.protobuf.Any any = 2; }"
+    )
+    found = read(made, b"\x0a\x0c\x0a\x0a\x12\x08\x0a\x03x/Y\x12\x01a")
+    assert found["value"] is None
+    assert found["problem"].startswith("does not fit schema 7: Can not find message descriptor by type_url")
+
+
 def test_fields_that_the_schema_does_not_name_are_told_by_number() -> None:
     made = decoder()
     more = bytes([14 << 3 | 2, 4, 9 << 3, 1, 9 << 3, 1])

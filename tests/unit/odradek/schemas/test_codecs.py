@@ -156,6 +156,25 @@ def test_every_well_known_type_is_as_in_protobufs_json() -> None:
     assert Timestamp(seconds=1).ToJsonString() == "1970-01-01T00:00:01Z"
 
 
+HOLDS_ANY = """syntax = "proto3"; package p; import "google/protobuf/any.proto"; import "google/protobuf/duration.proto";
+message M { google.protobuf.Any any = 1; google.protobuf.Duration took = 2; } message Own { int32 n = 1; }"""
+
+
+def test_an_any_of_protobuf_has_its_message_or_its_parts_where_nobody_knows_that() -> None:
+    codec = codec_of(Source("PROTOBUF", HOLDS_ANY))
+    own = {"any": {"@type": "type.googleapis.com/p.Own", "n": 5}}
+    assert there_and_back(codec, own) == own
+    unknown = b"\0\x0a\x08\x0a\x03x/Y\x12\x01a"
+    assert codec.decode(Framed(1, unknown)) == {"any": {"type_url": "x/Y", "value": "YQ=="}}
+    damaged = b"\0\x0a\x0c\x0a\x07x/p.Own\x12\x01\xff"
+    assert codec.decode(Framed(1, damaged)) == {"any": {"type_url": "x/p.Own", "value": "/w=="}}
+
+
+def test_a_duration_of_protobuf_that_is_none_is_refused() -> None:
+    with pytest.raises(SchemaError, match="not of the schema: Duration is not valid"):
+        codec_of(Source("PROTOBUF", HOLDS_ANY)).decode(Framed(1, b"\0\x12\x0a\x08" + b"\xff" * 8 + b"\x7f"))
+
+
 PERSON = {"type": "object", "properties": {"name": {"$ref": "name.json"}}, "required": ["name"]}
 NAME = {"name.json": json.dumps({"type": "string", "minLength": 1})}
 
