@@ -56,11 +56,13 @@ class Lease:
 
     def acquire(self) -> bool:
         """Whether it is ours now; False: ask again in a while. Raises LakeError if its holder lives."""
-        if self._tag is not None:
+        if self.is_held:
             return True
         begun = self._now()
         found = self._objects.read(self._path)
-        if found is None or not _is_held(found):
+        is_ours = found is not None and found.tag == self._tag  # not renewed in time, and taken by nobody yet
+        self._tag = None
+        if found is None or is_ours or not _is_held(found):
             self._take(begun, None if found is None else found.tag)
         elif self._seen is None:
             self._seen, self._seen_since = found, begun

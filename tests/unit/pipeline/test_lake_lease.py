@@ -153,6 +153,24 @@ def test_a_driver_that_cannot_renew_stops_before_another_may_begin() -> None:
     assert GIVE_UP_SECONDS < LEASE_SECONDS
 
 
+def test_a_lease_that_was_not_renewed_in_time_is_taken_anew_unless_another_driver_has_it() -> None:
+    """A topic may be tried again after S3 was away for long, and what is written then must be its own."""
+    bucket = Bucket()
+    lease, other = bucket.lease("first"), bucket.lease("second")
+    assert lease.acquire()
+    bucket.now += GIVE_UP_SECONDS
+    assert lease.acquire()
+    assert lease.is_held
+    assert not other.acquire()
+    bucket.now += LEASE_SECONDS
+    assert other.acquire()
+    assert not lease.acquire()
+    bucket.now += 1
+    assert other.renew()
+    with pytest.raises(LakeError, match="another driver writes this topic"):
+        lease.acquire()
+
+
 def test_paths_on_s3_are_those_of_hadoop() -> None:
     assert hadoop_path("s3://b/lake") == hadoop_path("s3a://b/lake") == "s3a://b/lake"
     assert hadoop_path("/data/s3://b") == "/data/s3://b"
