@@ -162,7 +162,7 @@ def read_manifest(content: bytes) -> Manifest:
             },
             bool(manifest["compression"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, struct.error) as error:
         raise RemoteObjectDamagedError(f"the manifest cannot be read: {error!r}") from error
 
 

@@ -122,23 +122,30 @@ class FolderStore:
 
     def objects(self) -> Iterator[StoredObject]:
         try:
-            for name in sorted(self._fs.listdir(self._root)) if self._fs.exists(self._root) else ():
+            for name in self._names_in(self._root):
                 folder = f"{self._root}/{name}"
-                if not self._fs.is_dir(folder):
-                    yield StoredObject(name, self._fs.size(folder), None, -1, None)
-                    continue
-                partition = parse_folder(name)
-                for entry in sorted(self._fs.listdir(folder)):
+                is_folder = self._fs.is_dir(folder)
+                partition = parse_folder(name) if is_folder else None
+                for entry in self._names_in(folder) if is_folder else [""]:
+                    path = f"{name}/{entry}" if is_folder else name
                     segment = parse_file(entry)
-                    yield StoredObject(
-                        f"{name}/{entry}",
-                        self._fs.size(f"{folder}/{entry}"),
-                        partition.topic_id if partition else None,
-                        partition.index if partition else -1,
-                        segment[1] if segment else None,
-                    )
+                    with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                        yield StoredObject(
+                            path,
+                            self._fs.size(f"{self._root}/{path}"),
+                            partition.topic_id if partition else None,
+                            partition.index if partition else -1,
+                            segment[1] if segment else None,
+                        )
         except OSError as error:
             raise RemoteStoreError(f"{self._root}: {error}") from error
+
+    def _names_in(self, folder: str) -> list[str]:
+        """Nothing for a folder that is not there, or not any more."""
+        try:
+            return sorted(self._fs.listdir(folder))
+        except FileNotFoundError:
+            return []
 
     def _folder(self, segment: RemoteSegment) -> str:
         return f"{self._root}/{folder_of(segment.partition)}"

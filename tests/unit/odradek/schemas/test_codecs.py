@@ -156,7 +156,8 @@ def test_every_well_known_type_is_as_in_protobufs_json() -> None:
     assert Timestamp(seconds=1).ToJsonString() == "1970-01-01T00:00:01Z"
 
 
-HOLDS_ANY = """syntax = "proto3"; package p; import "google/protobuf/any.proto"; import "google/protobuf/duration.proto";
+HOLDS_ANY = """syntax = "proto3"; package p;
+import "google/protobuf/any.proto"; import "google/protobuf/duration.proto";
 message M { google.protobuf.Any any = 1; google.protobuf.Duration took = 2; } message Own { int32 n = 1; }"""
 
 

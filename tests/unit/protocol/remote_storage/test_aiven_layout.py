@@ -42,7 +42,21 @@ def test_chunks_of_various_sizes_are_unpacked(width: int) -> None:
     assert found.is_compressed
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version":"1"}', manifest(encryption={"dataKey": "x"})])
+NO_CHUNKS = {"type": "fixed", "originalChunkSize": 0, "originalFileSize": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"version":"1"}',
+        manifest(encryption={"dataKey": "x"}),
+        manifest(chunkIndex=NO_CHUNKS),
+        manifest(chunkIndex={**NO_CHUNKS, "originalChunkSize": float("inf")}),
+    ],
+)
 def test_a_manifest_that_cannot_be_read_is_an_error_of_the_store(content: bytes) -> None:
     with pytest.raises(RemoteStoreError):
         read_manifest(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,29 @@ def test_a_copy_in_a_folder_survives_a_power_failure() -> None:
     store.copy(segment(1), data())
     fs.crash(Unsynced.LOST)
     assert store.read(segment(1), 0, len(LOG)) == LOG
+
+
+class Removing(MemoryFileSystem):
+    """In which the log of a segment is removed as soon as it was listed."""
+
+    def listdir(self, path: str) -> list[str]:
+        found = super().listdir(path)
+        for name in found:
+            if name == GONE:
+                self.unlink(f"{path}/{name}")
+        return found
+
+
+GONE = "00000000000000000000-AAAAAAAAAAEAAAAAAAAAAQ.log"
+
+
+def test_a_listing_of_objects_goes_on_behind_what_is_removed_meanwhile() -> None:
+    store = FolderStore(Removing(), "/remote")
+    store.check()
+    gone, stays = (replace(segment(number, 100 * number - 100), txn_index_empty=True) for number in (1, 2))
+    store.copy(gone, data())
+    store.copy(stays, data())
+    assert {one.name for one in store.objects()} == {*store.names(gone)[1:], *store.names(stays)}
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
