@@ -7,7 +7,6 @@ bounds does not end as if it were whole: the connection is broken off, so that t
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from broker.console.ask import Ask, Few
 from broker.console.filters import Filter, FilterError
 from broker.console.formats import FORMATS
 from broker.console.messages import known_partitions, positions_of, readers_end
-from broker.console.rows import KINDS, Rows, writer_of
+from broker.console.rows import KINDS, Rows, is_parquet_there, writer_of
 from broker.console.searches import SEARCHED, Search, Wanted, is_committed, schemas_for, wanted_of
 from broker.console.sent import MOST_BYTES, Sent, UnfinishedError, broken_off
 from broker.console.topics import seen_topic
@@ -34,10 +33,6 @@ AT_ONCE = 200
 """Records of a piece."""
 
 INSTALL = "pip install pyarrow"
-
-
-def is_parquet_there() -> bool:
-    return importlib.util.find_spec("pyarrow") is not None
 
 
 async def download(ask: Ask, request: web.Request, downloads: Few) -> web.StreamResponse:

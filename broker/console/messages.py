@@ -5,7 +5,6 @@ They are found by a seek, and never are more than a bounded number read, looked 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from broker.console.ask import Ask, Values
 from broker.console.filters import INSTALL, FilterError, is_there
 from broker.console.formats import FORMATS, LONGEST, Shown, decoded
 from broker.console.registry import Schemas, framed_parts
+from broker.console.rows import is_parquet_there
 from broker.console.searches import (
     LIMIT,
     SEARCHED,
@@ -180,7 +180,7 @@ async def messages(ask: Ask) -> Values:
         "download": {
             "given": {name: value for name, value in given.items() if not name.startswith("sort")},
             "at": _text(before),
-            "parquet": importlib.util.find_spec("pyarrow") is not None,
+            "parquet": is_parquet_there(),
         },
         "earlier": _text(earlier) if earlier != before else None,
         "later": None if at_end else _text(found.positions),

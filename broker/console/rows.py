@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import csv
+import importlib.util
 import io
 import json
 import sys
@@ -28,6 +29,10 @@ PROGRAM = Path(__file__).with_name("parquet_process.py")
 CHUNK = 64 << 10
 
 Write = Callable[[bytes], Awaitable[None]]
+
+
+def is_parquet_there() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 def row_of(topic: str, found: Found, form: str, schemas: Schemas, budget: Budget) -> dict[str, Any]:

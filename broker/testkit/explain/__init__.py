@@ -207,10 +207,6 @@ async def transaction_situation(node: Node, transactional_id: str) -> Transactio
     )
 
 
-async def _known_ids(node: Node) -> list[str]:
-    return [one.transactional_id for one in (await list_transactions(node)).found]
-
-
 async def _holders(node: Node, partitions: Iterable[PartitionView]) -> Holders:
     """The open transactions that hold readers back, by producer id."""
     holding = {

@@ -54,10 +54,6 @@ class Table(Protocol):
         """Remove old snapshots and the files that only these have."""
         ...
 
-    def divide(self, partitioning: Partitioning) -> None:
-        """Divide what is written from now on in another way."""
-        ...
-
 
 class DeltaTable:
     """A Delta table at a path. Its log records each commit's `run` and `batch`; a repeated one adds nothing."""
@@ -115,9 +111,6 @@ class DeltaTable:
 
     def expire(self, spark: SparkSession, settings: LakeSettings, run: str) -> None:
         expiry.expire_delta(spark, self.in_sql(spark), settings.keep_days)
-
-    def divide(self, partitioning: Partitioning) -> None:
-        raise NotImplementedError("a Delta table stays as it was divided")
 
     def _append(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         writer = self.laid_out(rows).write.format("delta").mode("append").option("mergeSchema", "true")
@@ -192,7 +185,10 @@ class IcebergTable:
         expiry.expire_iceberg(spark, self.in_sql(spark), newest, call, settings.keep_snapshots, settings.keep_days)
 
     def divide(self, partitioning: Partitioning) -> None:
-        """In one commit, and by what the table has now: a second time it changes nothing."""
+        """Divide what is written from now on in another way.
+
+        In one commit, and by what the table has now: a second time it changes nothing.
+        """
         jvm: Any = self._spark._jvm
         table = self._loaded()
         update = table.updateSpec()

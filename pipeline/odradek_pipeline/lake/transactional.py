@@ -12,7 +12,7 @@ from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, IngestServ
 from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.partitioning import BY_DATE, Partitioning
 from odradek_pipeline.lake.settings import ICEBERG
-from odradek_pipeline.lake.tables import Table, make_table
+from odradek_pipeline.lake.tables import IcebergTable, Table, make_table
 from odradek_pipeline.reasons import reason
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ class TransactionalIngest(Ingest):
         return self._table.exists()
 
     def _divide_anew(self, before: str) -> None:
-        if self._settings.table_format != ICEBERG:
+        if isinstance(self._table, IcebergTable):
+            spark = self._around.spark
+            self._check_division(spark.table(self._table.in_sql(spark)).schema)
+            self._table.divide(self._divided)
+        else:
             super()._divide_anew(before)
-        spark = self._around.spark
-        self._check_division(spark.table(self._table.in_sql(spark)).schema)
-        self._table.divide(self._divided)
 
     def _check_division(self, columns: StructType) -> None:
         partitioning.check(self.topic, self._divided, columns, self._settings.table_format == ICEBERG)

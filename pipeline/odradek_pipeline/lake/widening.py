@@ -12,9 +12,6 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-DIGITS: Mapping[type[T.DataType], int] = {T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
-"""Digits of a decimal that holds all of a type."""
-
 WIDER: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
     T.ShortType: (T.IntegerType, T.LongType, T.FloatType, T.DoubleType),
     T.IntegerType: (T.LongType, T.DoubleType),
