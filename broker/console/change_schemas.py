@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import quote
 
 from broker.console.ask import Ask, Done
 from broker.console.registry import OwnRegistry
-from broker.console.schemas import INHERITED, KINDS, LEVELS, MODES, registry_of, subject_path
+from broker.console.schemas import INHERITED, KINDS, registry_of
 from broker.testkit.control.endpoint import ControlError
+from odradek.schemas.rest import LEVELS, MODES, setting_path, subject_path
 from odradek.schemas.texts import readable
 
 LARGEST_BYTES = 1 << 20
@@ -81,7 +81,6 @@ async def set_level(ask: Ask) -> Done:
     """Set or unset the level and the mode of a subject, or else of all."""
     _own(ask)
     subject = ask.given.get("subject", "")
-    place = f"/{quote(subject, safe='')}" if subject else ""
     for kind, name, field, choices in (
         ("config", "level", "compatibility", LEVELS),
         ("mode", "mode", "mode", MODES),
@@ -91,8 +90,9 @@ async def set_level(ask: Ask) -> Done:
         wanted, now = ask.choice(name, (*choices, INHERITED)), ask.text(f"{name}_now")
         if wanted == now:
             continue
+        path = setting_path(kind, subject or None)
         if wanted == INHERITED:
-            await _ask(ask, "DELETE", f"/{kind}{place}")
+            await _ask(ask, "DELETE", path)
         else:
-            await _ask(ask, "PUT", f"/{kind}{place}", {field: wanted})
+            await _ask(ask, "PUT", path, {field: wanted})
     return Done({"subject": subject} if subject else {}, back="schema" if subject else "schemas")

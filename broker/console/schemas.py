@@ -21,6 +21,7 @@ from broker.registry.calls import whole_number
 from broker.registry.subjects import parse, topic_of
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import ResourceType
+from odradek.schemas.rest import LEVELS, MODES, setting_path, subject_path
 from odradek.schemas.texts import laid_out
 
 ON_A_PAGE = 50
@@ -35,8 +36,6 @@ MOST_COMPARED = 2000
 
 AROUND = 3
 AVRO, JSON, PROTOBUF = KINDS = ("AVRO", "JSON", "PROTOBUF")
-LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
-MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 INHERITED = "as set above it"
 SUBJECTS = (
     Column("subject", "Subject", itemgetter("subject"), of=lambda subject: subject),
@@ -71,10 +70,6 @@ async def get(ask: Ask, path: str) -> Any:
         return await registry_of(ask).get(path)
     except RegistryError as error:
         raise ControlError(str(error), status=502) from error
-
-
-def subject_path(subject: str, *more: object) -> str:
-    return "/".join(["/subjects", quote(subject, safe=""), *map(str, more)])
 
 
 async def schemas(ask: Ask) -> Values:
@@ -140,12 +135,12 @@ async def schema(ask: Ask) -> Values:
     subject, wanted = await _wanted(ask)
     if not ask.registry.is_own:
         ask.rights.check("metadata", ResourceType.TOPIC, topic_of(subject))
-    every = await get(ask, subject_path(subject, "versions?deleted=true")) or []
+    every = await get(ask, f"{subject_path(subject, 'versions')}?deleted=true") or []
     live = set(await get(ask, subject_path(subject, "versions")) or ())
     number = wanted or (max(live) if live else max(every, default=None))
     if wanted and wanted not in every:
         raise ControlError(f"subject {subject} has no version {wanted}, or you may not see it", status=404)
-    shown = None if number is None else await get(ask, subject_path(subject, "versions", f"{number}?deleted=true"))
+    shown = None if number is None else await _version(ask, subject, number)
     against = ask.integer("against", 0, most=(1 << 31) - 1)
     if against and against not in every:
         raise ControlError(f"subject {subject} has no version {against}", parameter="against", status=404)
@@ -166,6 +161,10 @@ async def schema(ask: Ask) -> Values:
         "kinds": KINDS,
         **(await _settings(ask, subject)),
     }
+
+
+async def _version(ask: Ask, subject: str, number: int) -> Any:
+    return await get(ask, f"{subject_path(subject, 'versions', number)}?deleted=true")
 
 
 async def _wanted(ask: Ask) -> tuple[str, int]:
@@ -210,7 +209,7 @@ async def _differences(ask: Ask, subject: str, shown: Any, against: int) -> Sequ
     """What the text that is shown has other than another version's. None: none is asked for."""
     if not against or shown is None:
         return None
-    other = await get(ask, subject_path(subject, "versions", f"{against}?deleted=true"))
+    other = await _version(ask, subject, against)
     if other is None:
         return None
     return await asyncio.to_thread(differences, _described(other)["text"], _described(shown)["text"])
@@ -227,11 +226,11 @@ def differences(before: str, after: str) -> list[Line]:
 
 async def _settings(ask: Ask, subject: str | None) -> dict[str, Any]:
     """The level and the mode that count for a subject, or for all; and whether they are its own."""
-    place = "" if subject is None else f"/{quote(subject, safe='')}"
     found: dict[str, Any] = {"levels": (INHERITED, *LEVELS), "modes": (INHERITED, *MODES)}
     for kind in ("config", "mode"):
-        counts = await get(ask, f"/{kind}{place}{'?defaultToGlobal=true' if subject else ''}") or {}
-        own = await get(ask, f"/{kind}{place}") if subject else counts
+        path = setting_path(kind, subject)
+        counts = await get(ask, f"{path}?defaultToGlobal=true" if subject else path) or {}
+        own = await get(ask, path) if subject else counts
         name = "level" if kind == "config" else kind
         found[name] = counts.get("compatibilityLevel") or counts.get("mode") or "–"
         found[f"own_{name}"] = INHERITED if own is None else found[name]

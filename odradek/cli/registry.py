@@ -20,8 +20,9 @@ from odradek.cli.registry_schemas import (
     versions,
 )
 from odradek.cli.registry_transfer import export, import_
-from odradek.schemas.client import RegistryClient, RegistryRefused, subject_path
+from odradek.schemas.client import RegistryClient, RegistryRefused
 from odradek.schemas.lookup import AVRO
+from odradek.schemas.rest import LEVELS, MODES, setting_path, subject_path
 from odradek.schemas.texts import laid_out
 from odradek.terminal import printable
 
@@ -98,7 +99,8 @@ def get(
     if subject and deleted and version == "latest" and client.ask(subject_path(subject, "versions")) is None:
         version = str(client.send("GET", subject_path(subject, "versions"), deleted=True)[-1])  # all are deleted
     path = subject_path(subject, "versions", version) if subject else f"/schemas/ids/{schema_id}"
-    found = client.send("GET", f"/schemas/guids/{guid}" if guid else path, deleted=deleted or None)
+    path = f"/schemas/guids/{quote(guid, safe='')}" if guid else path
+    found = client.send("GET", path, deleted=deleted or None)
     if out.as_json:
         out.document(found)
     else:
@@ -221,10 +223,6 @@ def check(
         raise click.exceptions.Exit(1)
 
 
-LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
-MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
-
-
 @main.command()
 @click.argument("subject", required=False)
 @click.option("--set", "level", type=click.Choice(LEVELS, case_sensitive=False), help="Set this level.")
@@ -262,7 +260,7 @@ def _setting(
     if value and unset:
         raise click.UsageError("--set and --unset: expected one of them")
     title, *names = ANSWERS[kind]
-    path = f"/{kind}/{quote(subject, safe='')}" if subject else f"/{kind}"
+    path = setting_path(kind, subject or None)
     if value:
         client.send("PUT", path, value, **query)
     elif unset:

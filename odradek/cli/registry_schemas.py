@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import quote
 
 import click
 
-from odradek.schemas.client import RegistryClient, RegistryRefused, subject_path
+from odradek.schemas.client import RegistryClient, RegistryRefused
 from odradek.schemas.lookup import AVRO, JSON, PROTOBUF
+from odradek.schemas.rest import subject_path
 from odradek.schemas.texts import readable
 
 KINDS = {"avro": AVRO, "json": JSON, "protobuf": PROTOBUF}
@@ -113,8 +113,8 @@ def incompatibilities(
     client: RegistryClient, subject: str, body: object, version: str | None = None
 ) -> list[str] | None:
     """Why a schema may not be in the subject, as sentences; None if it may. `version`: beside this one alone."""
-    where = f"/compatibility{subject_path(subject, 'versions')}" + (f"/{quote(version)}" if version else "")
-    answer = client.send("POST", where, body, verbose=True)
+    where = subject_path(subject, "versions", *([version] if version else []))
+    answer = client.send("POST", f"/compatibility{where}", body, verbose=True)
     if answer.get("is_compatible"):
         return None
     return readable(answer.get("messages") or ()) or ["it does not say why"]

@@ -21,9 +21,10 @@ import click
 from odradek.cli.output import Output
 from odradek.cli.registry_access import asking, refusals
 from odradek.cli.registry_schemas import ENDINGS, versions
-from odradek.schemas.client import RegistryClient, RegistryRefused, subject_path
+from odradek.schemas.client import RegistryClient, RegistryRefused
 from odradek.schemas.errors import SchemaError
 from odradek.schemas.lookup import AVRO
+from odradek.schemas.rest import setting_path, subject_path
 from odradek.terminal import printable
 
 INDEX = "schemas.jsonl"
@@ -71,7 +72,7 @@ def _versions(client: RegistryClient, prefix: str) -> Iterator[tuple[Key, Versio
 
 def _level(client: RegistryClient, subject: str | None) -> dict[str, Any] | None:
     """What is set for a subject, or for everything; None if nothing is."""
-    found = client.ask("/config" if subject is None else f"/config/{quote(subject, safe='')}")
+    found = client.ask(setting_path("config", subject))
     return None if found is None else {"subject": subject, "config": found}
 
 
@@ -191,7 +192,11 @@ def _checked(line: str, where: str, folder: Path) -> Version:
                 raise click.ClickException(f"{where}: {one['file']} is outside of the folder")
             one["schema"] = file.read_bytes().decode(errors="surrogatepass")
         named = {"subject": str(one["subject"]), "version": int(one["version"]), "id": int(one["id"])}
-        return {**one, **named, "schema": str(one["schema"])}
+        refers = [
+            {**each, "subject": str(each["subject"]), "version": int(each["version"])}
+            for each in one.get("references") or ()
+        ]
+        return {**one, **named, "schema": str(one["schema"]), "references": refers}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         expected = (
             'expected {"subject": S, "version": N, "id": N, "schema": TEXT}, as odradek registry export writes it'
@@ -220,7 +225,7 @@ def _importing(client: RegistryClient, out: Output, subjects: Iterable[str], has
     before: dict[str, str | None] = {}
     try:
         for subject in subjects:
-            path = f"/mode/{quote(subject, safe='')}"
+            path = setting_path("mode", subject)
             found = client.ask(path)
             if client.send("GET", path, defaultToGlobal=True)["mode"] == "IMPORT":
                 if found is not None:
@@ -231,7 +236,7 @@ def _importing(client: RegistryClient, out: Output, subjects: Iterable[str], has
         yield
     finally:
         for subject, mode in before.items():
-            path = f"/mode/{quote(subject, safe='')}"
+            path = setting_path("mode", subject)
             try:
                 client.send(*(("DELETE", path) if mode is None else ("PUT", path, {"mode": mode})))
             except SchemaError as error:
@@ -250,7 +255,7 @@ def _register(client: RegistryClient, one: Version) -> None:
 
 def _set_level(client: RegistryClient, out: Output, subject: str | None, config: Mapping[str, Any]) -> None:
     """Set what an export has of a subject or of everything."""
-    path = "/config" if subject is None else f"/config/{quote(subject, safe='')}"
+    path = setting_path("config", subject)
     value = {"compatibility" if name == "compatibilityLevel" else name: each for name, each in config.items()}
     with refusals(out, level_of=subject or "everything"):
         if client.ask(path) != config:

@@ -13,7 +13,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from .errors import SchemaError
 
@@ -143,11 +143,6 @@ class RegistryClient:
         for connection in self._kept.values():
             connection.close()
         self._kept.clear()
-
-
-def subject_path(subject: str, *more: object) -> str:
-    """`/subjects/SUBJECT`, or what is below it."""
-    return "/".join(["/subjects", quote(subject, safe=""), *map(str, more)])
 
 
 def _address(url: str, settings: dict[str, str]) -> _Address:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from .errors import SchemaError
+from .rest import subject_path
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 MOST_REFERENCES = 200
@@ -52,7 +53,7 @@ def by_name(schema: int | str, subject: str | None = None) -> Steps[Source | Non
 
 def by_subject(subject: str, version: int | str = "latest") -> Steps[Version | None]:
     """A version of a subject; None if there is none. Raises SchemaError."""
-    found = yield f"/subjects/{quote(subject, safe='')}/versions/{version}"
+    found = yield subject_path(subject, "versions", version)
     if found is None:
         return None
     source = yield from source_of(found, subject)
@@ -95,7 +96,7 @@ def _collect(references: Any, context: str, needed: dict[str, str], seen: set[tu
         seen.add((subject, version))
         if len(seen) > MOST_REFERENCES:
             raise SchemaError(f"the schema needs more than {MOST_REFERENCES} others")
-        found = yield f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='-')}?deleted=true"
+        found = yield f"{subject_path(subject, 'versions', version)}?deleted=true"
         if found is None:
             raise SchemaError(f"the schema refers to version {version} of {subject}, which the registry does not have")
         text = _text(found)

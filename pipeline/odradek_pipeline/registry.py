@@ -12,8 +12,9 @@ from typing import TypeVar
 import click
 
 from odradek_pipeline.schemas import lookup
-from odradek_pipeline.schemas.client import RegistryClient, RegistryRefused, subject_path
+from odradek_pipeline.schemas.client import RegistryClient, RegistryRefused
 from odradek_pipeline.schemas.errors import SchemaError
+from odradek_pipeline.schemas.rest import subject_path
 
 TIMEOUT_S = 10.0
 T = TypeVar("T")

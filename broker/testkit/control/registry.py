@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import quote
 
 from broker.faults.registry_calls import Call
 from broker.faults.spec import Drop
@@ -17,6 +16,7 @@ from broker.node import Node
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.faults import described, refusing, the_faults
 from broker.testkit.control.schemas import ask
+from odradek.schemas.rest import setting_path, subject_path
 
 ENDPOINTS = Endpoints()
 
@@ -63,23 +63,23 @@ async def _subjects(node: Node, _values: Values) -> Json:
 
 @ENDPOINTS("GET /registry/subjects/{subject}", "The versions of a subject, and the level that counts for it.", SUBJECT)
 async def _subject(node: Node, values: Values) -> Json:
-    path = _named(values)
-    versions = await ask(node, "GET", f"/subjects{path}/versions")
-    level = await ask(node, "GET", f"/config{path}", defaultToGlobal="true")
-    return {"subject": values["subject"], "versions": versions, "compatibility": level["compatibilityLevel"]}
+    subject = values["subject"]
+    versions = await ask(node, "GET", subject_path(subject, "versions"))
+    level = await ask(node, "GET", setting_path("config", subject), defaultToGlobal="true")
+    return {"subject": subject, "versions": versions, "compatibility": level["compatibilityLevel"]}
 
 
 @ENDPOINTS("GET /registry/subjects/{subject}/versions/{version}", "A version of a subject.", SUBJECT, VERSION)
 async def _version(node: Node, values: Values) -> Any:
-    return await ask(node, "GET", f"/subjects{_named(values)}/versions/{quote(values['version'], safe='-')}")
+    return await ask(node, "GET", subject_path(values["subject"], "versions", values["version"]))
 
 
 @ENDPOINTS("POST /registry/subjects/{subject}", "Register a schema; the same again has the same id.", SUBJECT, *SCHEMA)
 async def _register(node: Node, values: Values) -> Any:
-    path, query = _named(values), _query(values, "normalize")
-    found = await ask(node, "POST", f"/subjects{path}/versions", _body(values), **query)
-    version = await ask(node, "POST", f"/subjects{path}", _body(values), **query)
-    return {"id": found["id"], "subject": values["subject"], "version": version["version"]}
+    subject, query = values["subject"], _query(values, "normalize")
+    found = await ask(node, "POST", subject_path(subject, "versions"), _body(values), **query)
+    version = await ask(node, "POST", subject_path(subject), _body(values), **query)
+    return {"id": found["id"], "subject": subject, "version": version["version"]}
 
 
 @ENDPOINTS(
@@ -89,8 +89,8 @@ async def _register(node: Node, values: Values) -> Any:
     *SCHEMA,
 )
 async def _check(node: Node, values: Values) -> Json:
-    path, query = _named(values), {"verbose": "true", **_query(values, "normalize")}
-    found = await ask(node, "POST", f"/compatibility/subjects{path}/versions", _body(values), **query)
+    path, query = subject_path(values["subject"], "versions"), {"verbose": "true", **_query(values, "normalize")}
+    found = await ask(node, "POST", f"/compatibility{path}", _body(values), **query)
     return {"compatible": found["is_compatible"], "messages": found.get("messages") or []}
 
 
@@ -102,10 +102,11 @@ async def _check(node: Node, values: Values) -> Json:
     Parameter("permanent", Kind.BOOLEAN, "true: its ids are not found any more, either"),
 )
 async def _delete(node: Node, values: Values) -> Json:
-    path = f"/subjects{_named(values)}"
+    subject = values["subject"]
+    path = subject_path(subject)
     if "version" in values:  # the latest would be another one after the first of two deletes
-        version = await ask(node, "GET", f"{path}/versions/{quote(values['version'], safe='-')}", deleted="true")
-        path += f"/versions/{version['version']}"
+        version = await ask(node, "GET", subject_path(subject, "versions", values["version"]), deleted="true")
+        path = subject_path(subject, "versions", version["version"])
     if values.get("permanent"):
         await ask(node, "DELETE", path, missing=None)  # softly first, if it is not yet
         deleted = await ask(node, "DELETE", path, permanent="true")
@@ -121,8 +122,7 @@ async def _delete(node: Node, values: Values) -> Json:
     Parameter("level", Kind.STRING, "such as BACKWARD, FULL_TRANSITIVE or NONE", required=True),
 )
 async def _set_level(node: Node, values: Values) -> Any:
-    path = f"/config{_named(values)}" if "subject" in values else "/config"
-    return await ask(node, "PUT", path, {"compatibility": values["level"]})
+    return await ask(node, "PUT", setting_path("config", values.get("subject")), {"compatibility": values["level"]})
 
 
 @ENDPOINTS(
@@ -165,10 +165,6 @@ def _reachable(node: Node, url: str) -> str:
     """The URL for clients: where it listens at all addresses, with the host that the broker advertises."""
     host = node.bound.hosts[0]
     return _ALL_ADDRESSES.sub(f"//{f'[{host}]' if ':' in host else host}:", url)
-
-
-def _named(values: Values) -> str:
-    return f"/{quote(values['subject'], safe='')}"
 
 
 def _query(values: Values, *names: str) -> dict[str, str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.schemas import ask, forget
 from metadata.topics import TopicImage
+from odradek.schemas.rest import setting_path, subject_path
 
 LEVEL, MODE = "config", "mode"
 
@@ -35,7 +35,7 @@ async def remove_schemas(node: Node, topics: Collection[str], kept: Collection[s
         return
     now = await _settings(node)
     for _, subject, _ in (setting for setting in now if setting[0] == MODE):  # it may forbid what follows
-        await ask(node, "DELETE", _path(MODE, subject), missing=None)
+        await ask(node, "DELETE", setting_path(MODE, subject), missing=None)
     before = list(map(json.loads, settings))
     await _set_levels_back(node, _of_kind(LEVEL, before), _of_kind(LEVEL, now))
     versions = [each for each in await _versions(node) if json.dumps(each) not in kept]
@@ -45,7 +45,7 @@ async def remove_schemas(node: Node, topics: Collection[str], kept: Collection[s
             raise ControlError(f"schemas cannot be removed: {left}", status=409)
         versions = left[::-1]
     for subject, value in _of_kind(MODE, before).items():
-        await ask(node, "PUT", _path(MODE, subject), value, force="true")
+        await ask(node, "PUT", setting_path(MODE, subject), value, force="true")
 
 
 def _topic(node: Node) -> TopicImage | None:
@@ -57,7 +57,7 @@ def _topic(node: Node) -> TopicImage | None:
 async def _versions(node: Node) -> list[list[Any]]:
     found = []
     for subject in await ask(node, "GET", "/subjects", subjectPrefix=":*:", deleted="true"):
-        path = f"/subjects/{quote(subject, safe='')}/versions"
+        path = subject_path(subject, "versions")
         found += [[subject, version] for version in await ask(node, "GET", path, missing=[], deleted="true")]
     return found
 
@@ -76,7 +76,7 @@ async def _set_levels_back(
     node: Node, before: Mapping[str | None, Mapping[str, Any]], now: Mapping[str | None, Mapping[str, Any]]
 ) -> None:
     for subject in before.keys() | now.keys():
-        former, path = before.get(subject), _path(LEVEL, subject)
+        former, path = before.get(subject), setting_path(LEVEL, subject)
         if former is None:
             await ask(node, "DELETE", path, missing=None)
         elif former != now.get(subject):
@@ -84,13 +84,9 @@ async def _set_levels_back(
             await ask(node, "PUT", path, {**value, "compatibility": value.get("compatibilityLevel")})
 
 
-def _path(kind: str, subject: str | None) -> str:
-    return f"/{kind}" if subject is None else f"/{kind}/{quote(subject, safe='')}"
-
-
 async def _removed(node: Node, subject: str, version: int) -> bool:
     """Whether the version is gone now; False while another one refers to it."""
-    path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+    path = subject_path(subject, "versions", version)
     try:
         await ask(node, "DELETE", path, missing=None)
         await ask(node, "DELETE", path, missing=None, permanent="true")

@@ -13,6 +13,7 @@ import pytest
 
 from odradek.cli import contexts
 from odradek.cli.general import General
+from odradek.cli.main import main
 from odradek.cli.registry_access import URL, USER, client_of
 from odradek.cli.registry_schemas import kind_of, references, versions
 from odradek.cli.registry_transfer import _in_order, _read
@@ -126,6 +127,19 @@ def test_references_have_the_latest_version_where_none_is_named(stub: Stub) -> N
             references([wrong], RegistryClient(stub.url))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [(("s", "é/1"), "/subjects/s/versions/%C3%A9%2F1"), (("--guid", "é"), "/schemas/guids/%C3%A9")],
+)
+def test_get_of_a_version_or_guid_with_any_letters_ends_in_the_registrys_answer(
+    stub: Stub, arguments: tuple[str, ...], path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.answers = {path: (200, {"schema": "{}"})}
+    with pytest.raises(SystemExit, match="0"):
+        main(["registry", "get", *arguments, "-r", stub.url])
+    assert capsys.readouterr().out == "{}\n"
+
+
 ONE, TWO, GONE = ({"subject": "s", "version": number, "id": number, "schema": "{}"} for number in (1, 2, 3))
 
 
@@ -179,6 +193,8 @@ def test_an_import_does_first_what_others_refer_to() -> None:
         '{"subject": "s", "version": 1, "id": 1, "file": "../secret"}',
         '{"subject": "s", "version": 1, "id": 1, "file": "none.avsc"}',
         '{"config": 1, "subject": null}',
+        '{"subject": "s", "version": 1, "id": 1, "schema": "", "references": [{"name": "n"}]}',
+        '{"subject": "s", "version": 1, "id": 1, "schema": "", "references": "n"}',
     ],
 )
 def test_a_line_of_an_export_that_is_none_is_named(tmp_path: Path, line: str) -> None:

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from odradek.schemas import lookup
-from odradek.schemas.client import RegistryAway, RegistryClient, RegistryRefused, subject_path
+from odradek.schemas.client import RegistryAway, RegistryClient, RegistryRefused
+from odradek.schemas.rest import subject_path
 from tests.doubles.registry_server import Stub, stub_registry
 
 
