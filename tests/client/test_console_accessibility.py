@@ -6,6 +6,7 @@ Axe comes with the package: nothing is fetched.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -23,6 +24,7 @@ RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
 LOOKS = (("light", 360), ("dark", 1600))
+"""Each page is looked at in one of these, and in the other with --torture: axe takes seconds for a look."""
 ALL_LOOKS = tuple((scheme, width) for scheme in ("light", "dark") for width in (360, 820, 1600))
 """Colour schemes, and widths of a phone, a tablet and a wide screen."""
 
@@ -66,7 +68,7 @@ SEEN = f"""() => {{
 """What has the focus: its place among the stops, and whether somebody sees that it has it."""
 
 
-def check_axe(page: Page, looks: Sequence[tuple[str, int]] = LOOKS) -> None:
+def check_axe(page: Page, looks: Sequence[tuple[str, int]]) -> None:
     """The page as it is now, in these schemes and widths, with all details open."""
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     for scheme, width in looks:
@@ -88,8 +90,12 @@ def check_keyboard(page: Page) -> None:
         assert seen["isSeen"], f"this has the focus, and is not on the screen: {seen['name']}"
 
 
-@pytest.mark.parametrize("looks", [LOOKS, pytest.param(ALL_LOOKS, marks=long)], ids=["two looks", "all looks"])
-@pytest.mark.parametrize("name", [*PAGES, *MORE])
+@pytest.mark.parametrize(
+    ("name", "looks"),
+    [(name, LOOKS[number % 2 :][:1]) for number, name in enumerate((*PAGES, *MORE))]
+    + [pytest.param(name, ALL_LOOKS, marks=long) for name in (*PAGES, *MORE)],
+    ids=[f"{name}-{looks}" for looks in ("one look", "all looks") for name in (*PAGES, *MORE)],
+)
 def test_axe_finds_nothing_that_keeps_people_out(
     browser: Browser, broker: Broker, name: str, looks: Sequence[tuple[str, int]]
 ) -> None:
@@ -122,19 +128,19 @@ def test_pages_behind_a_login_and_what_they_refuse(browser: Browser, guarded: Br
     page.on("dialog", lambda dialog: dialog.accept())
     guarded.topic("configured")
     page.goto("login")
-    for password in ("wrong", USERS["admin"]):
-        check_axe(page)
+    for look, password in zip(LOOKS, ("wrong", USERS["admin"]), strict=True):
+        check_axe(page, [look])
         page.get_by_label("Name").fill("admin")
         page.get_by_label("Password").fill(password)
         with page.expect_navigation():
             page.keyboard.press("Enter")
-    for path, form, fields in FORMS:
+    for look, (path, form, fields) in zip(cycle(LOOKS), FORMS):
         page.goto(path)
         for name, text in fields.items():
             page.locator(f"form.action[action='{form}'] [name='{name}']").fill(text)
         with page.expect_navigation():
             page.locator(f"form.action[action='{form}'] button").first.click()
-        check_axe(page)
+        check_axe(page, [look])
         check_keyboard(page)
     page.close()
 
