@@ -354,6 +354,9 @@ class Fetcher:
             name, say = partition.log.name, logger.debug if followed.is_left_alone else logger.warning
             say("replica cannot begin behind what is in remote storage", partition=name, error=str(error))
             self._leave_alone(followed, str(error))
+        except Exception:
+            logger.exception("unexpected error while a replica was begun", partition=partition.log.name)
+            self._leave_alone(followed, "an unexpected error")
         finally:
             followed.is_begun_anew = False
             self._changed.set()

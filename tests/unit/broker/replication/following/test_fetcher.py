@@ -261,6 +261,17 @@ async def test_no_fetch_is_held_back_for_long_while_a_replica_is_begun_behind_re
     await following.fetcher.stop()
 
 
+async def test_an_unexpected_error_while_a_replica_is_begun_leaves_it_alone_for_a_while() -> None:
+    following = Following(remote_storage=True)
+    await following.answer(error_code=int(ErrorCode.offset_moved_to_tiered_storage), log_start_offset=7)
+    before = len(following.leader.asked)
+    await following.rig.clock.run(SETTINGS.fetch_backoff_ms - 1)
+    assert len(following.leader.asked) == before, "the double knows no such offset: a KeyError"
+    await following.rig.clock.run(1)
+    assert len(following.leader.asked) == before + 1
+    await following.fetcher.stop()
+
+
 async def test_errors_and_bad_records_leave_the_partition_alone_for_a_while() -> None:
     following = Following()
     damaged = bytearray(batch(0, 5))
