@@ -120,6 +120,7 @@ def _into_data(source: Source, topics: tuple[str, ...], given: dict[str, Any], b
         "ok": all(written.ok for written in done),
         "from": source.name,
         "into": str(root),
+        "remote_stays": isinstance(source, Folders) and source.remote_stays,
         "partitions": [written.to_json() for written in done],
     }
 

@@ -108,6 +108,11 @@ class Folders:
         """A whole broker is restored: without a tier, what is in remote storage stays there, if the broker knows it."""
         self._remote_stays = self._remote.tier is None and any(key.topic == TIER_METADATA for key in self._partitions)
 
+    @property
+    def remote_stays(self) -> bool:
+        """Whether what is in remote storage is left there, and not restored."""
+        return self._remote_stays
+
     def _topic_id_of(self, partition: TopicPartition) -> str | None:
         """The id that the topic has in the folders; else the one of the remote segments. Raises AuditError."""
         found = self._remote.ids(partition)

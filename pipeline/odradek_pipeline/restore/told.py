@@ -22,6 +22,8 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     for group in result.get("groups", ()):
         moves = ", ".join(f"{number}: {old} to {new}" for number, (old, new) in group["offsets"].items())
         out.append(f"group {group['group']}: " + (f"NOT MOVED: {group['error']}" if group["error"] else moves))
+    if result.get("remote_stays"):
+        out.append("what is in remote storage stays there, and is not counted here: the broker goes on with it")
     verdict = "and compared with the source" if result["ok"] else "NOT ALL IS AS IT WAS, see above"
     out.append(f"{result['into']}: {_amount(result)} in {len(result['partitions'])} partitions restored, {verdict}")
     return out

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
 
+from odradek_pipeline.restore import told
 from odradek_pipeline.restore.folders import Folders
 from odradek_pipeline.restore.into_data import IntoData
 from protocol.records.batch import BatchHeader
@@ -146,6 +147,7 @@ def test_a_new_folder_gets_all_that_was_in_the_tier(tiered: Tiered, tmp_path: Pa
     status, result = restore("--from-data", tiered.copy.root, *tiered.asked, "--into-data", new)
     assert (status, lost(result)) == (0, {})
     assert headers_in(new) == tiered.headers()
+    assert not any("stays there" in line for line in told.lines(result))
     assert (new / f"{TOPIC}-0/partition.metadata").read_text().split() == (
         (tiered.whole / f"{TOPIC}-0/partition.metadata").read_text().split()
     )
@@ -298,6 +300,7 @@ def test_without_the_tier_a_broker_s_folder_still_knows_of_it(tiered: Tiered, tm
     assert f"{TOPIC} 0 0" in (new / "log-start-offset-checkpoint").read_text()
     assert (new / log / EPOCHS).read_text() == (tiered.copy.root / log / EPOCHS).read_text()
     assert headers_in(new) == tiered.local_headers()
+    assert any("in remote storage stays there, and is not counted" in line for line in told.lines(result))
 
 
 def test_elsewhere_what_is_in_the_tier_is_lost_without_it(tiered: Tiered, tmp_path: Path) -> None:
