@@ -155,9 +155,8 @@ class TopicReader:
 
     async def _piece_at(self, leader: int, index: int) -> Piece | None:
         """The same of another broker, as a consumer fetches it. Raises KafkaError."""
-        from broker.replication.following.follower_log import (
-            fetch_call,  # of which a node that stands alone knows nothing
-        )
+        # A node that stands alone knows nothing of it.
+        from broker.replication.following.follower_log import fetch_call
 
         offset = self.positions[index]
         if index in self._ends and offset >= self._ends[index]:
